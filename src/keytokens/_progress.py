@@ -1,0 +1,32 @@
+"""Progress for long work: a bar on a terminal, nothing in a pipe."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+@contextmanager
+def progress(label: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
+    """Yield `advance(amount)`; draws on stderr only when stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda amount: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda amount: bar.advance(task, amount)
+
+
+def track(items: Iterable[Item], label: str, total: float | None = None) -> Iterator[Item]:
+    """Iterate over `items`, showing how far we are."""
+    if total is None and isinstance(items, Sized):
+        total = len(items)
+    with progress(label, total) as advance:
+        for item in items:
+            yield item
+            advance(1)
