@@ -23,13 +23,15 @@ FLOORS = {
     "embedding": 4,
     "certify": 5,
     "explain": 5,
-    "model_file": 5,
     "scale": 5,
-    "classifier": 6,
-    "report": 6,
-    "experiments": 7,
-    "cli": 8,
-    "__main__": 9,
+    "model_file": 6,
+    "classifier": 7,
+    "page": 8,
+    "evaluate": 8,
+    "report": 8,
+    "experiments": 9,
+    "cli": 10,
+    "__main__": 11,
 }
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 

@@ -1,17 +1,37 @@
 """The command line: parse, call, print, exit code.
 
-Each command imports what it needs when it runs, so that `keytokens --help` is instant.
+One file and one line a command: `cli/NAME.py` holds a click command called `command`, and the
+list below names it. Each command imports what it needs when it runs, so that `keytokens --help`
+is instant.
 """
 
 import sys
+from importlib import import_module
 
 import click
 
 from keytokens import __version__
 from keytokens.errors import KeytokensError
 
+_COMMANDS: list[str] = []
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+class _Commands(click.Group):
+    """The group looks its commands up by module name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return _COMMANDS
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        return import_module(f"keytokens.cli.{cmd_name}").command
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="keytokens")
 def commands() -> None:
     """Which tokens does attention select, and can you prove it?"""
@@ -24,8 +44,7 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         _stop("interrupted", 130)
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        _stop(error.format_message(), error.exit_code)
     except KeytokensError as error:
         _stop(str(error), 2)
     except BrokenPipeError:  # the reader of our output went away: not an error of ours
