@@ -1,0 +1,73 @@
+"""keytokens reproduce: the papers' figures, with verdicts, on one page."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder to fill.")
+@click.option("--quick", is_flag=True, help="Fewer seeds: everything in a few minutes.")
+@click.option("--list", "listing", is_flag=True, help="Name the experiments and stop.")
+@click.option("--force", is_flag=True, help="Compute finished cells again.")
+@click.option("--workers", type=click.IntRange(1), default=1, help="Processes to spread over.")
+@click.option("--scheduler", metavar="ADDRESS", help="A dask scheduler to spread over.")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Labelled texts for the experiments on real text.",
+)
+def command(
+    names: tuple[str, ...],
+    out: Path | None,
+    quick: bool,
+    listing: bool,
+    force: bool,
+    workers: int,
+    scheduler: str | None,
+    data: Path | None,
+) -> None:
+    """Run experiments (all, or those named) and write rows, figures and report.html to a folder.
+
+    Finished cells are kept: after Ctrl-C the same command goes on where it stopped.
+    """
+    from keytokens.experiments import EXPERIMENTS, experiment, run_experiments
+    from keytokens.report.page import write_report
+
+    if listing:
+        _list()
+        return
+    if out is None:
+        raise click.UsageError("--out DIR must be given; got nothing.")
+    chosen = [experiment(name) for name in names or EXPERIMENTS]
+    able = [e for e in chosen if data is not None or not e.needs_data]
+    for e in chosen:
+        if e not in able:
+            click.echo(f"{e.name}: left out, it needs --data FILE", err=True)
+    options = {"quick": quick, "workers": workers, "scheduler": scheduler, "force": force}
+    run_experiments(able, out, data=data, **options)  # type: ignore[arg-type]
+    click.echo(_summary(out, [e.name for e in able]))
+    click.echo(write_report(out, list(EXPERIMENTS)))
+
+
+def _list() -> None:
+    from keytokens.experiments import EXPERIMENTS, experiment
+
+    width = max(map(len, EXPERIMENTS))
+    for name in EXPERIMENTS:
+        click.echo(f"{name:{width}}  {experiment(name).title}")
+
+
+def _summary(out: Path, names: list[str]) -> str:
+    """One line a claim."""
+    import json
+
+    lines = []
+    for name in names:
+        record = json.loads((out / name / "experiment.json").read_text(encoding="utf-8"))
+        for v in record["verdicts"]:
+            number = "-" if v["number"] is None else f"{v['number']:.3g}"
+            bound = f"{v['side']} {v['threshold']:g}"
+            lines.append(f"{v['outcome']:22} {name}: {v['claim']} [{number}, {bound}]")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Rows -> figures -> one self-contained page. Reads files only, never recomputes."""
