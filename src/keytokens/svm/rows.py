@@ -1,0 +1,107 @@
+"""Constraint rows of a selection, for a whole batch at once.
+
+Input i has a row for every token t other than the selected one (S = T - 1 slots):
+    over p:  <p, k_i,sel - k_it> >= h_it            row (k_sel - k_t)            k = m
+    over W:  (x_sel - x_t)^T W z_i >= h_it          row (x_sel - x_t) z_i^T      k = d d
+h = 1, or 0 where relaxed or kept together with the selected token (then an equality).
+A masked token and a copy of the selected one have no row: present is False.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from keytokens._checks import Booleans, Floats, Integers
+from keytokens.problem import TokenProblem
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """differences (B, n, S, m), query (B, n, d) or None, the other fields (B, n, S)."""
+
+    differences: Floats
+    query: Floats | None
+    h: Floats
+    present: Booleans
+    equal: Booleans
+    tokens: Integers
+    T: int
+
+    @property
+    def lengths(self) -> Floats:
+        """||g|| of every row; 0 where there is none. (B, n, S)"""
+        lengths = np.sqrt(np.einsum("...m,...m->...", self.differences, self.differences))
+        if self.query is None:
+            return lengths
+        return lengths * np.linalg.norm(self.query, axis=-1)[..., None]
+
+    def matrix(self, block: slice) -> Floats:
+        """G of the problems in `block`, absent rows included. (b, n S, k)"""
+        D = self.differences[block]
+        if self.query is not None:
+            D = D[..., :, None] * self.query[block][:, :, None, None, :]
+        b, n, S = D.shape[:3]
+        return np.ascontiguousarray(D).reshape(b, n * S, -1)
+
+    @property
+    def columns(self) -> int:
+        """k: numbers in a direction."""
+        return self.differences.shape[-1] * (1 if self.query is None else self.query.shape[-1])
+
+    def apply(self, direction: Floats) -> Floats:
+        """G p, slot by slot; directions are p (B, m) or W (B, d, d). (B, n, S)"""
+        if self.query is None:
+            return (self.differences @ direction[:, None, :, None])[..., 0]
+        along = self.query @ direction.swapaxes(-1, -2)
+        return (self.differences @ along[..., None])[..., 0]
+
+    def combine(self, multipliers: Floats) -> Floats:
+        """G^T lambda: (B, m), or sum_it lambda_it (x_sel - x_it) z_i^T: (B, d, d)."""
+        each = (multipliers[..., None, :] @ self.differences)[..., 0, :]
+        return each.sum(axis=1) if self.query is None else each.swapaxes(-1, -2) @ self.query
+
+    def spread(self, values: Floats | Booleans) -> Floats | Booleans:
+        """Values of slots (B, n, S) at their tokens (B, n, T); zero elsewhere."""
+        full = np.zeros((*values.shape[:-1], self.T), values.dtype)
+        np.put_along_axis(full, self.tokens, values, axis=-1)
+        return full
+
+
+def build_rows(
+    problem: TokenProblem, selected: Integers, over: str, relax: Booleans, equal: Booleans
+) -> Rows:
+    """Rows of a batch: selected (B, n), relax and equal (B, n, T)."""
+    X, keys, mask, query = _batched(problem)
+    tokens = _other_tokens(selected, X.shape[-2])
+    kept, other = _split(X, selected, tokens)
+    present = (kept != other).any(axis=-1)
+    if over == "p" and problem.W is not None:
+        kept, other = _split(keys, selected, tokens)
+    if mask is not None:
+        present &= np.take_along_axis(mask, tokens, axis=-1)
+    equal = np.take_along_axis(equal, tokens, axis=-1) & present
+    relax = np.take_along_axis(relax, tokens, axis=-1)
+    differences = kept - other
+    if not present.all():
+        differences[~present] = 0.0
+    h = (present & ~relax & ~equal).astype(np.float64)
+    return Rows(differences, query if over == "W" else None, h, present, equal, tokens, X.shape[-2])
+
+
+def _batched(problem: TokenProblem) -> tuple[Floats, Floats, Booleans | None, Floats | None]:
+    parts = (problem.X, problem.keys, problem.mask, problem.query)
+    if problem.batch is not None:
+        return parts
+    return tuple(None if part is None else part[None] for part in parts)  # type: ignore[return-value]
+
+
+def _other_tokens(selected: Integers, T: int) -> Integers:
+    """The T - 1 tokens other than the selected one, in order. (B, n, T - 1)"""
+    slots = np.arange(T - 1)
+    return slots + (slots >= selected[..., None])
+
+
+def _split(X: Floats, selected: Integers, tokens: Integers) -> tuple[Floats, Floats]:
+    """The selected token (B, n, 1, m) and the others (B, n, S, m)."""
+    kept = np.take_along_axis(X, selected[..., None, None], axis=-2)
+    return kept, np.take_along_axis(X, tokens[..., None], axis=-2)
