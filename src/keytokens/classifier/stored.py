@@ -1,0 +1,88 @@
+"""Saving and loading a fitted KeyTokenClassifier."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keytokens import model_file
+from keytokens.classifier.counts import SelectionClassifier
+from keytokens.embedding.scores import AttentionScores
+from keytokens.errors import raise_input
+from keytokens.text import Counter
+
+if TYPE_CHECKING:
+    from keytokens.classifier.texts import KeyTokenClassifier
+
+_SCORES = ("attention", "value", "bias")
+_STATISTICS = ("signed_frequency", "posterior_difference")
+_META: dict[str, type | tuple[type, ...]] = {
+    "params": dict,
+    "counter": dict,
+    "classes": list,
+    "class_kind": str,
+    "iterations": int,
+    "reason": str,
+}
+
+
+def save(model: "KeyTokenClassifier", path: str | Path) -> None:
+    """Write the fitted model; a tokeniser of your own is code, and stays out."""
+    arrays, counter = model.counter_.state()
+    core = model.core_
+    arrays = {f"counter.{name}": array for name, array in arrays.items()}
+    arrays |= {name: getattr(core.scores_, name) for name in _SCORES}
+    arrays |= {name: getattr(core, f"{name}_") for name in _STATISTICS}
+    meta = {
+        "params": _plain(model.get_params()),
+        "counter": counter,
+        "classes": core.classes_.tolist(),
+        "class_kind": core.classes_.dtype.str,
+        "iterations": core.n_iter_,
+        "reason": core.reason_,
+    }
+    model_file.write(path, arrays, meta)
+
+
+def _plain(params: dict[str, Any]) -> dict[str, Any]:
+    plain = params | {"tokenizer": None if params["tokenizer"] is None else "custom"}
+    return plain | {"ngrams": list(params["ngrams"])}
+
+
+def load(
+    path: str | Path, tokenizer: Callable[[str], list[str]] | None = None
+) -> "KeyTokenClassifier":
+    """Read a saved model. One trained with a tokeniser of your own needs it again."""
+    from keytokens.classifier.texts import KeyTokenClassifier
+
+    arrays, meta = model_file.read(path)
+    meta = model_file.take(path, meta, _META)
+    params = meta["params"]
+    model_file.keys_agree(path, "parameters", set(params), set(KeyTokenClassifier().get_params()))
+    if params["tokenizer"] is not None and tokenizer is None:
+        raise_input("tokenizer", "be given again: the model was trained with your own", "none")
+    params |= {"tokenizer": tokenizer, "ngrams": tuple(params["ngrams"])}
+    model = KeyTokenClassifier(**params)
+    parts = {k.removeprefix("counter."): v for k, v in arrays.items() if k.startswith("counter.")}
+    model.counter_ = Counter.from_state(parts, meta["counter"], tokenizer)
+    model.core_ = _core(path, model._core(), arrays, meta)
+    return model
+
+
+def _core(
+    path: str | Path, core: SelectionClassifier, arrays: model_file.Arrays, meta: dict[str, Any]
+) -> SelectionClassifier:
+    own = {name for name in arrays if not name.startswith("counter.")}
+    model_file.keys_agree(path, "arrays", own, {*_SCORES, *_STATISTICS})
+    core.scores_ = AttentionScores(*(arrays[name] for name in _SCORES))
+    core.n_features_in_ = core.scores_.n_features
+    for name in _STATISTICS:
+        if arrays[name].shape[:1] != (core.n_features_in_,):
+            raise_input(f"{path}: {name}", f"have {core.n_features_in_} rows", arrays[name].shape)
+        setattr(core, f"{name}_", arrays[name])
+    core.classes_ = np.array(meta["classes"], dtype=meta["class_kind"])
+    if core.scores_.n_outputs != (len(core.classes_) if len(core.classes_) > 2 else 1):
+        raise_input(f"{path}: classes", "fit the model's outputs", len(core.classes_))
+    core.n_iter_, core.reason_ = meta["iterations"], meta["reason"]
+    return core

@@ -1,0 +1,56 @@
+"""The statistics of the theory: how often a token stands in texts of either sign.
+
+A text is drawn uniformly (or by its weight), then a position in it uniformly: T_i = sum_s N_i(s).
+"""
+
+import numpy as np
+from scipy import sparse
+
+from keytokens._checks import Floats
+
+
+def signed_frequency(
+    counts: sparse.csr_array, y: Floats, sample_weight: Floats | None = None
+) -> Floats:
+    """alpha_s = (1/n) sum_i y_i N_i(s) / T_i; y (n,) +-1, or (n, K) one column an output.
+
+    >>> signed_frequency(sparse.csr_array([[1.0, 1.0], [0.0, 2.0]]), np.array([1.0, -1.0]))
+    array([ 0.25, -0.25])
+    """
+    y = np.asarray(y, dtype=np.float64)
+    share = _share(counts, sample_weight)
+    return counts.T @ (share * y if y.ndim == 1 else share[:, None] * y)
+
+
+def frequency(counts: sparse.csr_array, sample_weight: Floats | None = None) -> Floats:
+    """phi_s = (1/n) sum_i N_i(s) / T_i. (V,)"""
+    return counts.T @ _share(counts, sample_weight)
+
+
+def posterior_difference(
+    counts: sparse.csr_array, y: Floats, sample_weight: Floats | None = None
+) -> Floats:
+    """Delta_s = P(+|s) - P(-|s) = alpha_s / phi_s; 0 for tokens never seen. (V,) or (V, K)"""
+    alpha, phi = signed_frequency(counts, y, sample_weight), frequency(counts, sample_weight)
+    phi = phi if alpha.ndim == 1 else phi[:, None]
+    return np.divide(alpha, phi, out=np.zeros_like(alpha), where=phi > 0)
+
+
+def _share(counts: sparse.csr_array, sample_weight: Floats | None) -> Floats:
+    """weight_i / T_i, weights summing to 1; 0 for a text without tokens. (n,)"""
+    n = counts.shape[0]
+    weight = np.full(n, 1 / n) if sample_weight is None else sample_weight / sample_weight.sum()
+    length = np.asarray(counts.sum(axis=1), dtype=np.float64).ravel()
+    return np.divide(weight, length, out=np.zeros(n), where=length > 0)
+
+
+def log_ratio(
+    counts: sparse.csr_array, positive: Floats, sample_weight: Floats, smoothing: float = 1.0
+) -> Floats:
+    """r_s = log of (smoothed share of s among tokens under +) / (the same under -). (V,)
+
+    The naive-Bayes log-ratio, a cousin of the posterior difference; positive (n,) in {0, 1}.
+    """
+    plus = counts.T @ (sample_weight * positive) + smoothing
+    minus = counts.T @ (sample_weight * (1 - positive)) + smoothing
+    return np.log(plus / plus.sum()) - np.log(minus / minus.sum())

@@ -1,0 +1,87 @@
+"""Model files: arrays in safetensors, everything else in JSON; nothing in them can run code.
+
+One file (the JSON stands in the safetensors header), or a folder of `model.safetensors` and
+`model.json` where the path has no suffix.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from keytokens._files import replacing, replacing_folder
+from keytokens.errors import FileError, raise_input
+
+FORMAT, VERSION = "keytokens", 1
+Arrays = dict[str, np.ndarray]
+
+
+def write(path: str | Path, arrays: Arrays, meta: dict[str, Any]) -> None:
+    """Write arrays and JSON-able `meta`, whole or not at all."""
+    target = Path(path)
+    text = json.dumps({"format": FORMAT, "version": VERSION, **meta}, sort_keys=True)
+    arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
+    if target.suffix:
+        with replacing(target) as temporary:
+            save_file(arrays, temporary, metadata={FORMAT: text})
+        return
+    with replacing_folder(target) as folder:
+        save_file(arrays, folder / "model.safetensors")
+        (folder / "model.json").write_text(text + "\n", encoding="utf-8")
+
+
+def read(path: str | Path) -> tuple[Arrays, dict[str, Any]]:
+    """The arrays and the meta of a model file, format and version checked."""
+    source = Path(path)
+    folder = source.is_dir()
+    try:
+        with safe_open(source / "model.safetensors" if folder else source, "numpy") as file:
+            text = (
+                (source / "model.json").read_text(encoding="utf-8")
+                if folder
+                else (file.metadata() or {}).get(FORMAT)
+            )
+            meta = _meta(source, text)
+            return {name: file.get_tensor(name) for name in file.keys()}, meta  # noqa: SIM118
+    except SafetensorError as error:
+        raise_input(str(source), "be a keytokens model", f"no safetensors file ({error})")
+    except UnicodeDecodeError:
+        raise_input(str(source), "be a keytokens model", "a model.json that is not UTF-8")
+    except OSError as error:
+        reason = error.strerror or "no such file"
+        raise FileError(f"{source} must be a readable model; got: {reason}.") from error
+
+
+def _meta(source: Path, text: str | None) -> dict[str, Any]:
+    if text is None:
+        raise_input(str(source), "be a keytokens model", "a safetensors file of something else")
+    try:
+        meta = json.loads(text)
+    except ValueError:
+        raise_input(str(source), "describe itself in JSON", "something else")
+    if not isinstance(meta, dict) or meta.pop("format", None) != FORMAT:
+        raise_input(str(source), "be a keytokens model", "the description of something else")
+    version = meta.pop("version", None)
+    if version != VERSION:
+        raise_input(str(source), f"be of version {VERSION}", f"version {version!r}")
+    return meta
+
+
+def take(source: object, meta: dict[str, Any], expected: dict[str, type | tuple[type, ...]]) -> Any:
+    """The meta again, after checking that its keys and their types are the expected ones."""
+    keys_agree(source, "description", set(meta), set(expected))
+    for name, kind in expected.items():
+        if not isinstance(meta[name], kind):
+            raise_input(f"{source}: {name}", "be of its own type", f"{type(meta[name]).__name__}")
+    return meta
+
+
+def keys_agree(source: object, what: str, got: set[str], expected: set[str]) -> None:
+    """Nothing unknown and nothing missing."""
+    if unknown := sorted(got - expected):
+        raise_input(f"{source}", f"hold no unknown {what}", ", ".join(unknown))
+    if missing := sorted(expected - got):
+        raise_input(f"{source}", f"hold the {what} {', '.join(missing)}", "none")
