@@ -8,6 +8,7 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "keytokens"
 FLOORS = {
     "errors": 0,
+    "_arrays": 1,
     "_checks": 1,
     "_extras": 1,
     "_files": 1,

@@ -12,29 +12,51 @@ __version__ = "0.1.0"
 _HOME = {
     "AttentionScores": "embedding.scores",
     "FileError": "errors",
+    "GradientDescent": "dynamics",
+    "GradientFlow": "dynamics",
     "InputError": "errors",
     "KeyTokenClassifier": "classifier",
     "KeytokensError": "errors",
+    "MLPHead": "heads",
+    "MirrorDescent": "dynamics",
     "MissingExtra": "errors",
+    "NormalizedDescent": "dynamics",
+    "PolyakDescent": "dynamics",
+    "Reason": "dynamics",
+    "RegularizationPath": "dynamics",
+    "ReluHead": "heads",
     "SelectionClassifier": "classifier",
     "TokenProblem": "problem",
+    "Trajectory": "dynamics",
     "load": "classifier",
     "optimal_tokens": "problem",
     "random_problem": "problem",
     "token_scores": "problem",
+    "train": "dynamics",
 }
 __all__ = [*_HOME]
 
 if TYPE_CHECKING:  # the same list for editors and type checkers
+    from keytokens.classifier import KeyTokenClassifier as KeyTokenClassifier
+    from keytokens.classifier import SelectionClassifier as SelectionClassifier
+    from keytokens.classifier import load as load
+    from keytokens.dynamics import GradientDescent as GradientDescent
+    from keytokens.dynamics import GradientFlow as GradientFlow
+    from keytokens.dynamics import MirrorDescent as MirrorDescent
+    from keytokens.dynamics import NormalizedDescent as NormalizedDescent
+    from keytokens.dynamics import PolyakDescent as PolyakDescent
+    from keytokens.dynamics import Reason as Reason
+    from keytokens.dynamics import RegularizationPath as RegularizationPath
+    from keytokens.dynamics import Trajectory as Trajectory
+    from keytokens.dynamics import train as train
     from keytokens.embedding.scores import AttentionScores as AttentionScores
     from keytokens.errors import FileError as FileError
     from keytokens.errors import InputError as InputError
-    from keytokens.classifier import KeyTokenClassifier as KeyTokenClassifier
     from keytokens.errors import KeytokensError as KeytokensError
     from keytokens.errors import MissingExtra as MissingExtra
-    from keytokens.classifier import SelectionClassifier as SelectionClassifier
+    from keytokens.heads import MLPHead as MLPHead
+    from keytokens.heads import ReluHead as ReluHead
     from keytokens.problem import TokenProblem as TokenProblem
-    from keytokens.classifier import load as load
     from keytokens.problem import optimal_tokens as optimal_tokens
     from keytokens.problem import random_problem as random_problem
     from keytokens.problem import token_scores as token_scores

@@ -43,3 +43,24 @@ def pooled_score(logits: Array, scores: Array) -> Array:
     top = xp.argmax(logits, axis=-1)[..., None]
     best = xp.take_along_axis(scores, top, axis=-1)
     return best[..., 0] + xp.sum(attention_weights(logits) * (scores - best), axis=-1)
+
+
+def log_weights(logits: Array) -> Array:
+    """log s = a - max a - log sum exp(a - max a); masked tokens: -inf. (n, T)"""
+    xp = logits.__array_namespace__()
+    shifted = logits - xp.max(logits, axis=-1, keepdims=True)
+    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))
+
+
+def relative_scores(logits: Array, scores: Array) -> tuple[Array, Array]:
+    """(delta[i, t] = gamma[i, t] - gamma_top, gamma_top), masked tokens 0. (n, T), (n,)"""
+    xp = logits.__array_namespace__()
+    top = xp.argmax(logits, axis=-1)[..., None]
+    best = xp.take_along_axis(scores, top, axis=-1)
+    return xp.where(logits == -xp.inf, 0.0, scores - best), best[..., 0]
+
+
+def log_abs(x: Array) -> Array:
+    """log|x|, -inf at 0, without a warning and differentiable elsewhere."""
+    xp = x.__array_namespace__()
+    return xp.where(x == 0, -xp.inf, xp.log(xp.abs(xp.where(x == 0, 1.0, x))))

@@ -1,0 +1,136 @@
+"""The gradient field of a linear head, in logit space and in the log domain, compiled.
+
+Letters: K (n, T, D) keys in the span of their differences, y (D,) the parameter there, logits
+a = K y + offsets, s = softmax(a), gamma (n, T) token scores, m[i] = <s[i], gamma[i]>,
+c[i] = -loss'(m[i]) > 0, delta[i, t] = s[i, t] (gamma[i, t] - m[i]) = dm[i]/da[i, t].
+
+  -grad L = G / n,   G = sum_it c[i] delta[i, t] K[i, t]
+  f = sqrt(1 + |y|^2) G / N,   N^2 = |G|^2 + EASE^2 sum_it (c[i] delta[i, t])^2
+
+Every product c delta carries the common factor e^-M, M its largest exponent: f does not change
+and nothing underflows, at any norm. The second term of N is a matter of speed alone: the path
+is that of the gradient flow, but a finite limit is approached smoothly.
+"""
+
+import numpy as np
+from numba import njit
+
+from keytokens._checks import Floats
+
+EASE = 1e-3
+LOGISTIC, EXPONENTIAL, LINEAR = range(3)
+
+
+@njit(cache=True, nogil=True)
+def _logits(y: Floats, K: Floats, offsets: Floats) -> Floats:
+    """a[i, t] = <K[i, t], y> + offsets[i, t]. (n, T)"""
+    a = offsets.copy()
+    for i in range(a.shape[0]):
+        for t in range(a.shape[1]):
+            for j in range(len(y)):
+                a[i, t] += K[i, t, j] * y[j]
+    return a
+
+
+@njit(cache=True, nogil=True)
+def _log_slope(loss: int, m: float) -> tuple[float, float]:
+    """log c = log(-loss'(m)), and loss''(m) / c."""
+    if loss == LOGISTIC:
+        e = np.exp(-abs(m))
+        return -np.log1p(e) - max(m, 0.0), (1.0 if m > 0 else e) / (1.0 + e)
+    if loss == EXPONENTIAL:
+        return -m, 1.0
+    return 0.0, 0.0
+
+
+@njit(cache=True, nogil=True)
+def _softmax(a: Floats) -> tuple[int, float, Floats]:
+    """The heaviest token, log of the sum of exp(a - a_top), and s. (T,)"""
+    top = int(np.argmax(a))
+    s = np.exp(a - a[top])
+    total = s.sum()
+    return top, np.log(total), s / total
+
+
+@njit(cache=True, nogil=True)
+def _weigh(a: Floats, scores: Floats, loss: int) -> tuple[Floats, Floats, Floats]:
+    """s (n, T); d[i, t] = c delta e^-M (n, T); bend[i] = (loss''/c) e^M / c (n,).
+
+    gamma - m is taken relative to the heaviest token, whose own d is minus the others' sum.
+    """
+    n, T = a.shape
+    s, d, exponent = np.empty((n, T)), np.empty((n, T)), np.empty((n, T))
+    bend, M = np.empty(n), -np.inf
+    for i in range(n):
+        top, log_total, s[i] = _softmax(a[i])
+        rise = scores[i] - scores[i, top]
+        mean = (s[i] * rise).sum()
+        log_c, curvature = _log_slope(loss, scores[i, top] + mean)
+        d[i], bend[i] = rise - mean, curvature * np.exp(-log_c)
+        exponent[i] = a[i] - a[i, top] - log_total + log_c
+        exponent[i, top] = -np.inf
+        M = max(M, exponent[i].max())
+    for i in range(n):
+        d[i] *= np.exp(exponent[i] - M)
+        d[i, np.argmax(a[i])] = -d[i].sum()
+    return s, d, bend * np.exp(M)
+
+
+@njit(cache=True, nogil=True)
+def _pull(d: Floats, K: Floats) -> Floats:
+    """g[i] = sum_t d[i, t] K[i, t]. (n, D)"""
+    g = np.zeros((K.shape[0], K.shape[2]))
+    for i in range(K.shape[0]):
+        for t in range(K.shape[1]):
+            if d[i, t] != 0.0:
+                g[i] += d[i, t] * K[i, t]
+    return g
+
+
+@njit(cache=True, nogil=True)
+def field(y: Floats, K: Floats, offsets: Floats, scores: Floats, loss: int) -> tuple[Floats, float]:
+    """f (D,), and how far the pulls are from cancelling: |G| / sqrt(sum (c delta)^2)."""
+    _, d, _ = _weigh(_logits(y, K, offsets), scores, loss)
+    G, size = _pull(d, K).sum(axis=0), (d * d).sum()
+    length = (G * G).sum()
+    speed = np.sqrt((1.0 + (y * y).sum()) / (length + EASE * EASE * size))
+    return speed * G, np.sqrt(length / size)
+
+
+@njit(cache=True, nogil=True)
+def _curve(K: Floats, s: Floats, d: Floats, bend: Floats) -> tuple[Floats, Floats]:
+    """H = dG/dy (D, D) and w = half the gradient of sum_it (c delta)^2 (D,), at fixed M.
+
+    H = sum_it d K K^T - sum_i (g kbar^T + kbar g^T + bend g g^T),  kbar[i] = sum_t s K,
+    d(d_t)/dy = d_t (K_t - kbar) - (s_t + bend d_t) g.
+    """
+    n, T, D = K.shape
+    g, kbar = _pull(d, K), _pull(s, K)
+    H, w = np.zeros((D, D)), np.zeros(D)
+    for i in range(n):
+        along = 0.0
+        for t in range(T):
+            square = d[i, t] * d[i, t]
+            along += s[i, t] * d[i, t] + bend[i] * square
+            w += square * (K[i, t] - kbar[i])
+            if d[i, t] != 0.0:
+                for j in range(D):
+                    H[j] += (d[i, t] * K[i, t, j]) * K[i, t]
+        w -= along * g[i]
+        for j in range(D):
+            H[j] -= g[i, j] * kbar[i] + (kbar[i, j] + bend[i] * g[i, j]) * g[i]
+    return H, w
+
+
+@njit(cache=True, nogil=True)
+def jacobian(y: Floats, K: Floats, offsets: Floats, scores: Floats, loss: int) -> Floats:
+    """df/dy. (D, D)"""
+    s, d, bend = _weigh(_logits(y, K, offsets), scores, loss)
+    H, w = _curve(K, s, d, bend)
+    G = _pull(d, K).sum(axis=0)
+    square = (G * G).sum() + EASE * EASE * (d * d).sum()
+    speed = np.sqrt((1.0 + (y * y).sum()) / square)
+    slope = y / (1.0 + (y * y).sum()) - (H @ G + EASE * EASE * w) / square
+    for j in range(len(y)):
+        H[j] = speed * (H[j] + G[j] * slope)
+    return H
