@@ -26,11 +26,14 @@ _HOME = {
     "RegularizationPath": "dynamics",
     "ReluHead": "heads",
     "SelectionClassifier": "classifier",
+    "Solution": "svm.solution",
     "TokenProblem": "problem",
     "Trajectory": "dynamics",
+    "att_svm": "svm.att",
     "load": "classifier",
     "optimal_tokens": "problem",
     "random_problem": "problem",
+    "tied_tokens": "svm.att",
     "token_scores": "problem",
     "train": "dynamics",
 }
@@ -60,6 +63,9 @@ if TYPE_CHECKING:  # the same list for editors and type checkers
     from keytokens.problem import optimal_tokens as optimal_tokens
     from keytokens.problem import random_problem as random_problem
     from keytokens.problem import token_scores as token_scores
+    from keytokens.svm.att import att_svm as att_svm
+    from keytokens.svm.att import tied_tokens as tied_tokens
+    from keytokens.svm.solution import Solution as Solution
 
 
 def __getattr__(name: str) -> object:

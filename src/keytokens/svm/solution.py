@@ -15,7 +15,7 @@ class Certificate:
     """How good an answer is, computed from the problem and the answer alone.
 
     primal = ||p||^2 / 2; dual <= every feasible primal (weak duality, whoever found lambda);
-    gap = (primal - dual) / primal; violation = the worst row's shortfall, relative to ||row|| ||p||.
+    gap = (primal - dual) / primal; violation: the worst row's shortfall over ||row|| ||p||.
     """
 
     primal: Number

@@ -1,0 +1,126 @@
+"""The small dense program min ||p||^2 / 2 s.t. Gp >= h (= h where equal), solved and verified.
+
+DAQP answers first. An answer that does not verify, and a claim of infeasibility, go to the
+always feasible least-distance form
+    min (||p||^2 + s^2) / 2  s.t.  Gp + h s >= h:   p = G^T u, s = h^T u,
+whose multipliers u are a Farkas vector when s = 1 and give the direction p / (1 - s) otherwise;
+then to a polish on the rows it names, to non-negative least squares, and to Clarabel.
+"""
+
+from enum import Enum
+from typing import Any, NamedTuple
+
+import daqp
+import numpy as np
+
+from keytokens._checks import Booleans, Floats
+from keytokens.svm import certificate as certify
+from keytokens.svm.rescue import rescue
+
+_EQUALITY = 5  # DAQP's sense: active and immutable
+_FREE = 1e30
+_TOLERANCES = {"primal_tol": 1e-12, "dual_tol": 1e-12}
+
+
+class Verdict(Enum):
+    """What is known about the rows."""
+
+    SOLVED = "a direction and multipliers with a closed gap"
+    INFEASIBLE = "a Farkas vector"
+    UNDECIDED = "neither a direction nor a Farkas vector stands up to verification"
+
+
+class Answer(NamedTuple):
+    """p (k,) and lambda (m,); where not solved p is NaN and multipliers is the Farkas vector."""
+
+    p: Floats
+    multipliers: Floats
+    verdict: Verdict
+
+
+def solve(G: Floats, h: Floats, equal: Booleans | None = None) -> Answer:
+    """min ||p||^2 / 2 s.t. Gp >= h (= h where equal), h 0 or 1; G (m, k)."""
+    G = np.ascontiguousarray(G, dtype=np.float64)
+    equal = np.zeros(len(h), bool) if equal is None else equal
+    lengths = certify.row_lengths(G)
+    scale = power_of_two(lengths.max(initial=0.0))
+    p, multipliers, verdict = _solve_scaled(G / scale, np.asarray(h, np.float64), equal)
+    unit = scale**2 if verdict is Verdict.SOLVED else 1.0
+    return Answer(p / scale, multipliers / unit, verdict)
+
+
+def _solve_scaled(G: Floats, h: Floats, equal: Booleans) -> Answer:
+    p, multipliers = call_daqp(G, h, equal)
+    if is_solved(certify.certify_rows(G, h, equal, p, multipliers)):
+        return Answer(p, multipliers, Verdict.SOLVED)
+    return settle(G, h, equal, call_elastic(G, h, equal))
+
+
+def settle(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Answer:
+    """Decide rows that DAQP's first answer left open, from the elastic multipliers u."""
+    if is_conflict(G, h, equal, u):
+        return Answer(np.full(G.shape[1], np.nan), u, Verdict.INFEASIBLE)
+    best = u
+    for p, multipliers, v in rescue(G, h, equal, u):
+        if p is not None and is_solved(certify.certify_rows(G, h, equal, p, multipliers)):
+            return Answer(p, multipliers, Verdict.SOLVED)
+        if is_conflict(G, h, equal, v):
+            return Answer(np.full(G.shape[1], np.nan), v, Verdict.INFEASIBLE)
+        best = _longer(G, h, equal, best, v)
+    return Answer(np.full(G.shape[1], np.nan), best, Verdict.UNDECIDED)
+
+
+def is_solved(found: Any) -> Any:
+    """Gap and violation at rounding level, and every row within 1e-6 of its right-hand side.
+
+    violation * 2 * primal**.5 bounds the shortfall itself when the longest row has length ~ 1.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        shortfall = found.violation * np.sqrt(2 * np.asarray(found.primal))
+        return (np.abs(found.gap) <= 1e-12) & (found.violation <= 1e-12) & (shortfall <= 1e-6)
+
+
+def is_conflict(G: Floats, h: Floats, equal: Booleans, u: Floats) -> bool:
+    """Whether u proves that no p satisfies the rows, to the rounding of G^T u."""
+    u = certify.feasible_multipliers(u, equal)
+    residual, _ = certify.farkas_residual(G.T @ u, certify.row_lengths(G), h, equal, u)
+    return bool(certify.is_farkas_proof(residual, h @ u, np.count_nonzero(u)))
+
+
+def _longer(G: Floats, h: Floats, equal: Booleans, one: Floats, other: Floats) -> Floats:
+    """The vector that proves the larger least norm."""
+    lengths = certify.row_lengths(G)
+    _, a = certify.farkas_residual(G.T @ one, lengths, h, equal, one)
+    _, b = certify.farkas_residual(G.T @ other, lengths, h, equal, other)
+    return other if b > a or np.isnan(a) else one
+
+
+def call_daqp(G: Floats, h: Floats, equal: Booleans) -> tuple[Floats, Floats]:
+    """DAQP's p and lambda, NaN unless it calls them optimal."""
+    upper, sense = bounds(h, equal)
+    p, _, flag, info = daqp.solve(None, None, G, upper, h, sense, **_TOLERANCES)
+    if flag != 1:
+        return np.full(G.shape[1], np.nan), np.zeros(len(h))
+    return p, -info["lam"]
+
+
+def call_elastic(G: Floats, h: Floats, equal: Booleans) -> Floats:
+    """Multipliers u of the elastic program, scaled to h^T u = 1 where that is positive."""
+    upper, sense = bounds(h, equal)
+    extended = np.concatenate([G, h[:, None]], axis=1)
+    *_, info = daqp.solve(None, None, extended, upper, h, sense, **_TOLERANCES)
+    u = certify.feasible_multipliers(-info["lam"], equal)
+    gain = h @ u
+    return u / gain if gain > 0 else u
+
+
+def bounds(h: Floats, equal: Booleans) -> tuple[Floats, Any]:
+    """DAQP's upper bounds and kinds of rows."""
+    upper = np.where(equal, h, _FREE)
+    return upper, np.where(equal, _EQUALITY, 0).astype(np.intc)
+
+
+def power_of_two(size: Any) -> Any:
+    """The power of two nearest to size (1 for 0): dividing by it rounds nothing."""
+    size = np.where(np.asarray(size) > 0, size, 1.0)
+    return 2.0 ** np.round(np.log2(size))

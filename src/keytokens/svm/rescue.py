@@ -1,0 +1,103 @@
+"""Second and third opinions on rows that the first solver left open."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from keytokens._checks import Booleans, Floats
+from keytokens.svm.certificate import feasible_multipliers
+
+Opinion = tuple[Floats | None, Floats, Floats]  # p, lambda, Farkas vector
+
+
+def rescue(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Iterator[Opinion]:
+    """Polished answers on the rows named by the elastic program, by NNLS and by Clarabel."""
+    yield _polish(G, h, equal, u)
+    u = _nnls(G, h, equal)
+    yield _polish(G, h, equal, u)
+    yield _polish(G, h, equal, _clarabel(G, h, equal))
+
+
+def _polish(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Opinion:
+    """The direction tight on the rows that u names, and u itself made as exact as it can be."""
+    active = equal | (u > 1e-14 * np.abs(u).max(initial=0.0))
+    p, multipliers = _tight_direction(G, h, equal, active)
+    return p, multipliers, _sharpen(G, h, equal, active)
+
+
+def _tight_direction(
+    G: Floats, h: Floats, equal: Booleans, active: Booleans
+) -> tuple[Floats, Floats]:
+    """Least-norm p with G_A p = h_A, refined once, and lambda with G_A^T lambda = p."""
+    A, b = G[active], h[active]
+    p = _refined(A, b)
+    multipliers = np.zeros(len(h))
+    multipliers[active] = _refined(A.T, p)
+    if (multipliers[~equal] < 0).any() and not equal.any():
+        from scipy.optimize import nnls
+
+        multipliers[active] = nnls(A.T, p)[0]
+    return p, multipliers
+
+
+def _sharpen(G: Floats, h: Floats, equal: Booleans, active: Booleans) -> Floats:
+    """u >= 0 on the active rows with G^T u = 0 and h^T u = 1, as well as least squares can."""
+    A = np.vstack([G[active].T, h[active]])
+    target = np.zeros(len(A))
+    target[-1] = 1.0
+    u = np.zeros(len(h))
+    u[active] = _refined(A, target)
+    return feasible_multipliers(u, equal)
+
+
+def _refined(A: Floats, b: Floats, rounds: int = 3) -> Floats:
+    """Least-norm least-squares solution of Ax = b, residuals summed in extended precision."""
+    inverse = np.linalg.pinv(A, rcond=1e-15)
+    x = inverse @ b
+    wide = A.astype(np.longdouble)
+    for _ in range(rounds):
+        x = x + inverse @ (b - wide @ x).astype(np.float64)
+    return x
+
+
+def _nnls(G: Floats, h: Floats, equal: Booleans) -> Floats:
+    """u = argmin ||[G^T; h^T] u - e_last||, u >= 0 off equalities (those enter twice)."""
+    from scipy.optimize import nnls
+
+    A = np.concatenate([G, h[:, None]], axis=1).T
+    target = np.zeros(len(A))
+    target[-1] = 1.0
+    try:
+        both, _ = nnls(np.concatenate([A, -A[:, equal]], axis=1), target)
+    except RuntimeError:  # its iteration limit
+        return np.zeros(len(h))
+    u = both[: len(h)].copy()
+    u[equal] -= both[len(h) :]
+    return u
+
+
+def _clarabel(G: Floats, h: Floats, equal: Booleans) -> Floats:
+    """Interior-point multipliers, with those of slack rows put to zero."""
+    import clarabel
+    from scipy import sparse
+
+    order = np.argsort(~equal, kind="stable")
+    count = int(equal.sum())
+    cones = [clarabel.ZeroConeT(count), clarabel.NonnegativeConeT(len(h) - count)]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    k = G.shape[1]
+    arguments: tuple[Any, ...] = (
+        sparse.eye_array(k, format="csc"),
+        np.zeros(k),
+        sparse.csc_array(-G[order]),
+        -h[order],
+        cones,
+        settings,
+    )
+    found = clarabel.DefaultSolver(*arguments).solve()
+    z, slack = np.asarray(found.z), np.asarray(found.s)
+    u = np.zeros(len(h))
+    u[order] = np.where((z > slack) | equal[order], z, 0.0)
+    return u
