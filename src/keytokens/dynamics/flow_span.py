@@ -3,18 +3,17 @@
 import numpy as np
 
 from keytokens._checks import Floats
-from keytokens.errors import raise_input
-from keytokens.problem import TokenProblem
 
 
-def features(problem: TokenProblem, over: str) -> Floats:
-    """phi[i, t] with logits <phi, w>: k[i, t] over p, x[i, t] z[i]^T as one row over W. (n, T, k)"""
-    if over == "p":
-        return problem.keys
-    if problem.query is None:
-        raise_input("problem", "have a query for over='W'", "query=None")
-    pairs = problem.X[..., :, None] * problem.query[..., :, None, None, :]
-    return pairs.reshape(*problem.X.shape[:-1], -1)
+def features(tokens: Floats, query: Floats | None = None) -> Floats:
+    """phi[i, t], with logits <phi, w>: the key itself over p, x[i, t] z[i]^T in a row over W.
+
+    tokens (..., n, T, d), query (..., n, d) or None. (..., n, T, k)
+    """
+    if query is None:
+        return tokens
+    pairs = tokens[..., :, None] * query[..., :, None, None, :]
+    return pairs.reshape(*tokens.shape[:-1], -1)
 
 
 def span_of_differences(phi: Floats, mask: Floats | None) -> tuple[Floats, Floats]:
@@ -23,7 +22,7 @@ def span_of_differences(phi: Floats, mask: Floats | None) -> tuple[Floats, Float
     Every gradient lies in that span and every logit difference is read there: n (T - 1)
     dimensions at most, whatever d is.
     """
-    first = np.argmax(mask, axis=-1) if mask is not None else np.zeros(len(phi), np.int64)
+    first = np.zeros(len(phi), np.int64) if mask is None else np.argmax(mask, axis=-1)
     rows = phi - phi[np.arange(len(phi)), first][:, None]
     if mask is not None:
         rows = np.where(mask[..., None], rows, 0.0)

@@ -60,11 +60,14 @@ def key_inequality(
     when each input's non-optimal scores are equal; else it may fail. `direction` is p^mm(opt),
     from `att_svm`. At saturation the gradient is far below the least float: its cosine is not.
     """
-    from keytokens.dynamics.flow_fields import compiled_field
+    from keytokens.dynamics.flow_fields import linear_field
 
-    points = check.float_array("p", p).reshape(-1, features(problem, over).shape[-1])
+    phi = _features(problem, over)
+    points = check.float_array("p", p).reshape(-1, phi.shape[-1])
     goal = check.float_array("direction", direction).ravel()
-    field = compiled_field(problem, features(problem, over), loss)
+    data = {"X": problem.X, "y": problem.y, "v": problem.v}
+    data |= {} if problem.mask is None else {"mask": problem.mask}
+    field, _ = linear_field(phi, data, loss_of(loss))
     pulls = np.stack([field(point)[0] for point in points])
     with np.errstate(invalid="ignore"):
         return -(pulls @ goal) / (np.linalg.norm(pulls, axis=-1) * np.linalg.norm(goal))
@@ -107,7 +110,7 @@ def growth_law(run: Trajectory, method: Any, margin: float | None = None) -> Law
 def saturation_law(problem: TokenProblem, run: Trajectory, margin: float) -> Law:
     """log(1 - s_selected) of the slowest input ~ -||w|| margin, in logs: no underflow. (K,)"""
     check.positive("margin", margin)
-    phi = features(problem, run.over)
+    phi = _features(problem, run.over)
     points = _flat(run)
     a = np.einsum("itk,jk->jit", phi, points)
     a = a if problem.mask is None else np.where(problem.mask, a, -np.inf)
@@ -121,6 +124,16 @@ def log_rest(a: Floats, selected: Integers) -> Floats:
     top = np.where(top == -np.inf, 0.0, top)
     with np.errstate(divide="ignore"):
         return np.log(np.exp(others - top).sum(axis=-1)) + top[..., 0]
+
+
+def _features(problem: TokenProblem, over: str) -> Floats:
+    """phi[i, t] of one problem, with logits <phi, w>. (n, T, k)"""
+    check.one_of("over", over, ("p", "W"))
+    if problem.batch is not None:
+        raise_input("problem", "be one problem", f"a batch of {problem.batch}")
+    if over == "W" and problem.query is None:
+        raise_input("problem", "have queries over W", "query=None")
+    return features(problem.keys) if over == "p" else features(problem.X, problem.query)
 
 
 def _flat(run: Trajectory) -> Floats:
