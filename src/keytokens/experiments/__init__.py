@@ -17,6 +17,8 @@ from keytokens.experiments.verdict import at_most as at_most
 
 EXPERIMENTS = {
     "one-input": "one_input",
+    "losses": "losses",
+    "counterexample": "counterexample",
 }
 
 

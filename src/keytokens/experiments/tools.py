@@ -79,3 +79,24 @@ def worst(values: Any, pick: Callable[[Any], Any] = np.max) -> float:
     """The deciding number of a column; NaN when nothing was measured."""
     array = np.asarray([v for v in values if v is not None], dtype=float)
     return float(pick(array)) if array.size and np.isfinite(array).all() else float("nan")
+
+
+def slope(x: Any, y: Any) -> float:
+    """The least-squares slope of y against x."""
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    return float(np.polyfit(x - x.mean(), y, 1)[0])
+
+
+def bands(axis: Any, rows: Any, x: str, y: str, color: str, label: str = "", ls: str = "-") -> None:
+    """The median of y against x, between its quartiles."""
+    import polars as pl
+
+    column = pl.col(y)
+    at = rows.group_by(x).agg(
+        column.median().alias("middle"),
+        column.quantile(0.25, "linear").alias("low"),
+        column.quantile(0.75, "linear").alias("high"),
+    )
+    at = at.sort(x)
+    axis.plot(at[x], at["middle"], color=color, label=label or None, ls=ls)
+    axis.fill_between(at[x], at["low"], at["high"], color=color, alpha=0.2, lw=0)
