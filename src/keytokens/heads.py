@@ -58,7 +58,8 @@ def check_head(head: object, d: int) -> None:
         raise_input("head", "be None (linear) or a function of the pooled token", repr(head))
     jax = require("jax", "lab")
     try:
-        out = jax.eval_shape(head, jax.ShapeDtypeStruct((d,), "float32"))
+        with jax.enable_x64(True):  # as in training: jax keeps what it traces
+            out = jax.eval_shape(head, jax.ShapeDtypeStruct((d,), "float64"))
     except Exception as error:
         first = str(error).splitlines()[0]
         raise_input("head", f"accept a pooled token of shape ({d},)", first)

@@ -88,7 +88,8 @@ def _own_loss(function: Callable[[Array], Array]) -> Loss:
 def _check_scalar(jax: Any, function: Callable[[Array], Array]) -> None:
     """Trace the loss (nothing is compiled) to see that it maps one margin to one number."""
     try:
-        out = jax.eval_shape(function, jax.ShapeDtypeStruct((), "float32"))
+        with jax.enable_x64(True):  # as in training: jax keeps what it traces
+            out = jax.eval_shape(function, jax.ShapeDtypeStruct((), "float64"))
     except Exception as error:
         first = str(error).splitlines()[0]
         raise_input("loss", "be a function of one margin, written with jax.numpy", first)

@@ -58,7 +58,7 @@ def _lane(job: Job, k: int) -> tuple[Lane, Coordinates]:
     Q, K = _span(job.objective.model, data)
     bases = {name: Q if name in ("p", "W") else None for name in start}
     at = Coordinates.of(start, bases)
-    if is_compiled(job.objective):
+    if K is not None and is_compiled(job.objective):
         field, jacobian = linear_field(K, data, job.objective.loss)
     else:
         field, jacobian = autodiff_field(job.objective, at, data, getattr(job.method, "ratio", 1.0))

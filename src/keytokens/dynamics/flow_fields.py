@@ -38,11 +38,11 @@ class Coordinates:
     def of(cls, start: Blocks, bases: dict[str, Floats | None]) -> "Coordinates":
         """Split each block of the start into its part in the span and the rest."""
         flat = {name: w.ravel() for name, w in start.items()}
-        y = {name: w if bases[name] is None else bases[name].T @ w for name, w in flat.items()}
-        rest = {
-            name: np.zeros(0) if bases[name] is None else w - bases[name] @ y[name]
-            for name, w in flat.items()
-        }
+        y, rest = {}, {}
+        for name, w in flat.items():
+            Q = bases[name]
+            y[name] = w if Q is None else Q.T @ w
+            rest[name] = np.zeros(0) if Q is None else w - Q @ y[name]
         shapes = tuple((name, w.shape) for name, w in start.items())
         return cls(shapes, bases, rest, np.concatenate([y[name] for name, _ in shapes]))
 
@@ -143,10 +143,11 @@ def _autodiff(
 
 
 def _size(jnp: Any, g: Array) -> Array:
-    return jnp.sqrt(jnp.sum(g * g))
+    """|g|, 0 with a finite derivative where g = 0."""
+    return jnp.sqrt(jnp.sum(g * g) + 1e-300)
 
 
 def _length(jnp: Any, g: Array) -> Array:
     """|g|, with a floor far below the size of one input's pull: finite limits are approached
     smoothly, the path is the same."""
-    return jnp.sqrt(jnp.sum(g * g) + kernel.EASE**2)
+    return jnp.maximum(_size(jnp, g), kernel.EASE)

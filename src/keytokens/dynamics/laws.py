@@ -15,6 +15,7 @@ from keytokens.dynamics.flow_span import features
 from keytokens.dynamics.methods import GradientDescent, MirrorDescent, NormalizedDescent
 from keytokens.dynamics.trajectory import Trajectory
 from keytokens.errors import raise_input
+from keytokens.losses import loss_of
 from keytokens.problem import TokenProblem
 
 
@@ -65,7 +66,7 @@ def key_inequality(
     phi = _features(problem, over)
     points = check.float_array("p", p).reshape(-1, phi.shape[-1])
     goal = check.float_array("direction", direction).ravel()
-    data = {"X": problem.X, "y": problem.y, "v": problem.v}
+    data: dict[str, Any] = {"X": problem.X, "y": problem.y, "v": problem.v}
     data |= {} if problem.mask is None else {"mask": problem.mask}
     field, _ = linear_field(phi, data, loss_of(loss))
     pulls = np.stack([field(point)[0] for point in points])
@@ -100,11 +101,9 @@ def growth_law(run: Trajectory, method: Any, margin: float | None = None) -> Law
     if isinstance(method, MirrorDescent):
         norms = np.linalg.norm(_flat(run), ord=method.q, axis=-1)
         return Law((method.step * t) ** (1 / (method.q - 1)), norms)
-    if isinstance(method, GradientDescent):
-        if margin is None:
-            raise_input("margin", "be given for constant-step descent", None)
-        return Law(np.log(t) / check.positive("margin", margin), run.norms)
-    raise_input("method", "be GradientDescent, NormalizedDescent or MirrorDescent", repr(method))
+    if not isinstance(method, GradientDescent):
+        raise_input("method", "be normalised, mirror or constant-step descent", repr(method))
+    return Law(np.log(t) / check.positive("margin", margin), run.norms)
 
 
 def saturation_law(problem: TokenProblem, run: Trajectory, margin: float) -> Law:

@@ -88,15 +88,21 @@ class MirrorDescent:
 
 @dataclass(frozen=True)
 class GradientFlow:
-    """dw/dt = -grad L, followed with time = log-norm until ||w|| = norm."""
+    """dw/dt = -grad L, followed with time = log-norm until ||w|| = norm.
+
+    tolerance: error of a step relative to 1 + ||w||. `steps` of `train` bounds the integrator's
+    steps (a few hundred are usual). Over vp each block is normalised by itself, dv by `ratio`.
+    """
 
     norm: float = 1e5
     tolerance: float = 1e-6
+    ratio: float = 1.0
     runner: ClassVar[str] = "flow"
 
     def __post_init__(self) -> None:
         check.positive("norm", self.norm)
         check.positive("tolerance", self.tolerance)
+        check.positive("ratio", self.ratio)
 
 
 @dataclass(frozen=True, eq=False)

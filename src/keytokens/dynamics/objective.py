@@ -91,7 +91,6 @@ class Objective:
         exponent = jax.lax.stop_gradient(jnp.max(log_slope))
         exponent = jnp.where(jnp.isfinite(exponent), exponent, 0.0)
         dm = sign * jnp.exp(log_slope - exponent) / m.shape[0]
-        a = jax.lax.stop_gradient(a)
         back = jax.vjp(lambda b: self._frozen_margins(a, {**blocks, name: b}, data), blocks[name])
         return back[1](dm)[0], exponent
 
