@@ -1,7 +1,7 @@
 """Experiments: parameters x seeds -> rows -> verdicts and figures. One file and one line each.
 
-`EXPERIMENTS` is the only registry: a name, and the module of this folder that holds the
-`EXPERIMENT` of that name. The order is the page's.
+`EXPERIMENTS` is the only registry: a name, and the module of this folder and the object in it
+that is the experiment of that name. The order is the page's.
 """
 
 from importlib import import_module
@@ -16,9 +16,15 @@ from keytokens.experiments.verdict import at_least as at_least
 from keytokens.experiments.verdict import at_most as at_most
 
 EXPERIMENTS = {
-    "one-input": "one_input",
-    "losses": "losses",
-    "counterexample": "counterexample",
+    "one-input": "one_input:EXPERIMENT",
+    "several-inputs": "several_inputs:DIRECTIONS",
+    "probability": "several_inputs:PROBABILITY",
+    "losses": "losses:EXPERIMENT",
+    "counterexample": "counterexample:EXPERIMENT",
+    "basins": "basins:EXPERIMENT",
+    "percentages": "percentages:EXPERIMENT",
+    "random-w": "random_w:EXPERIMENT",
+    "svm-rank": "svm_rank:EXPERIMENT",
 }
 
 
@@ -26,5 +32,6 @@ def experiment(name: str) -> Experiment:
     """The experiment of that name."""
     if name not in EXPERIMENTS:
         raise_input("NAME", f"be one of {', '.join(EXPERIMENTS)}", repr(name))
-    found: Experiment = import_module(f"keytokens.experiments.{EXPERIMENTS[name]}").EXPERIMENT
+    module, _, attribute = EXPERIMENTS[name].partition(":")
+    found: Experiment = getattr(import_module(f"keytokens.experiments.{module}"), attribute)
     return found

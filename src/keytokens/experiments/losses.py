@@ -39,13 +39,8 @@ def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]
         {"C": C, "step": step, "p1": p[0], "p2": p[1], "gap": gap,
          "offset": final_offset(C, params["loss"])}
         for C, path in zip(GAPS, trained.path, strict=True)
-        for step, p, gap in zip(trained.steps, path, _gaps(path, limit), strict=True)
+        for step, p, gap in zip(trained.steps, path, direction_gap(path, limit), strict=True)
     ]  # fmt: skip
-
-
-def _gaps(path: Any, limit: Any) -> Any:
-    with np.errstate(invalid="ignore"):  # p(0) = 0 has no direction
-        return direction_gap(path, limit)
 
 
 def verdicts(rows: Any) -> list[Verdict]:

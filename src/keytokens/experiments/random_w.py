@@ -35,16 +35,11 @@ def _compare(name: str, problems: Any, run: Any, path: Any) -> list[dict[str, An
             common = {"trained": name, "problem": k, "norm": norm,
                       "feasible": bool(svm.is_feasible[k]),
                       "locally_optimal": bool(svm.is_locally_optimal[k])}  # fmt: skip
-            gaps = _gaps(path[k], svm.direction[k])
+            gaps = direction_gap(path[k], svm.direction[k], axes=2)
             rows += [
                 common | {"step": s, "gap": g} for s, g in zip(run.steps, gaps, strict=True) if s
             ]
     return rows
-
-
-def _gaps(path: Any, limit: Any) -> Any:
-    with np.errstate(invalid="ignore"):
-        return direction_gap(path, limit, axes=2)
 
 
 def _textbook(problems: Any, plain: Any) -> list[dict[str, Any]]:

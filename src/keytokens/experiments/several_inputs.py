@@ -29,10 +29,7 @@ POINTS = [
 SCORES = [[1.0] + [0.5] * 6] * 3
 STARTS = (1.0, 0.5, 0.0, -0.5, -1.0, -1.5)  # p(0) = (x, 0)
 STEPS = 1000
-METHODS = {
-    "normalised, step 0.1": kt.NormalizedDescent(0.1),
-    "plain, step 1": kt.GradientDescent(1.0),
-}
+METHODS = {"normalised": 0.1, "plain": 1.0}  # name: step
 
 
 def problem() -> kt.TokenProblem:

@@ -77,9 +77,8 @@ def draw(rows: Any) -> Any:
         other = "T" if name == "n" else "n"
         for k, size in enumerate(SIZES):
             part = rows.filter((pl.col(name) == size) & (pl.col(other) == 5))
-            at = part.group_by("d").agg(pl.col("frobenius", "nuclear").mean(),
-                                        (1 - pl.len() / pl.col("draws").sum()).alias("lost"))  # fmt: skip
-            at = at.sort("d")
+            lost = (1 - pl.len() / pl.col("draws").sum()).alias("lost")
+            at = part.group_by("d").agg(pl.col("frobenius", "nuclear").mean(), lost).sort("d")
             for norm, ls in (("frobenius", "-o"), ("nuclear", "--s")):
                 axes[0, column].plot(at["d"], at[norm], ls, color=f"C{k}", ms=4,
                                      label=f"{name} = {size}, {norm}")  # fmt: skip

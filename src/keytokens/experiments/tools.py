@@ -13,9 +13,13 @@ PLANE = np.eye(3)[:, :2]
 
 
 def direction_gap(a: Any, b: Any, axes: int = 1) -> Any:
-    """1 - cos(a, b) = |a/|a| - b/|b||^2 / 2 over the last `axes` axes, exact near 0."""
+    """1 - cos(a, b) = |a/|a| - b/|b||^2 / 2 over the last `axes` axes, exact near 0.
+
+    NaN where one of them is zero: it has no direction.
+    """
     last = tuple(range(-axes, 0))
-    a, b = (x / np.sqrt(np.sum(x * x, axis=last, keepdims=True)) for x in (a, b))
+    with np.errstate(invalid="ignore"):
+        a, b = (x / np.sqrt(np.sum(x * x, axis=last, keepdims=True)) for x in (a, b))
     return 0.5 * np.sum((a - b) ** 2, axis=last)
 
 
@@ -73,6 +77,12 @@ def _textbook_gradient(keys: Any, scores: Any, p: Any) -> Any:
     margin = (weights * scores).sum(-1, keepdims=True)
     slope = -1 / (1 + np.exp(margin)) / margin.dtype.type(len(keys))
     return np.einsum("nt,ntd->d", slope * weights * (scores - margin), keys)
+
+
+def stops(steps: int, *marks: int) -> list[int]:
+    """About 130 log-spaced iterations up to `steps`, and the marks a verdict asks for."""
+    spaced = np.unique(np.round(np.geomspace(1, steps, 160)).astype(int))
+    return [int(k) for k in np.unique(np.concatenate([[0, steps], spaced, marks]))]
 
 
 def worst(values: Any, pick: Callable[[Any], Any] = np.max) -> float:

@@ -1,0 +1,125 @@
+"""Which start ends at which selection: a map over the plane."""
+
+from typing import Any
+
+import numpy as np
+
+import keytokens as kt
+from keytokens.experiments import counterexample, one_input, several_inputs
+from keytokens.experiments.experiment import Experiment
+from keytokens.experiments.tools import plane_problem, repeated
+from keytokens.experiments.verdict import Verdict, at_least
+
+REACH = 4.0  # starts in [-4, 4]^2
+STEPS = 2000
+PROBLEMS = ("one input, global", "one input, local", "three inputs", "two inputs, counterexample")
+
+
+def problem(name: str) -> kt.TokenProblem:
+    """The figures' problems in the plane."""
+    if name.startswith("one input"):
+        return plane_problem(one_input.POINTS, one_input.SCORES[name.split(", ")[1]])
+    return (
+        several_inputs.problem() if name == "three inputs" else counterexample.problem((1.0, 1.0))
+    )
+
+
+def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]]:
+    """One row a start: where normalised descent ends, and what the Att-SVM says of it."""
+    one = problem(params["problem"])
+    side = np.linspace(-REACH, REACH, params["grid"])
+    starts = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    ends = kt.train(repeated(one, len(starts)), over="p", method=kt.NormalizedDescent(0.1),
+                    steps=STEPS, start=starts, save=1)  # fmt: skip
+    kinds = {end: _kind(one, end) for end in {tuple(map(int, s)) for s in ends.selected}}
+    return [
+        {"x": x, "y": y, "selected": "-".join(map(str, end)), **kinds[end]}
+        for (x, y), end in zip(starts, (tuple(map(int, s)) for s in ends.selected), strict=True)
+    ]
+
+
+def _kind(one: kt.TokenProblem, end: tuple[int, ...]) -> dict[str, Any]:
+    """global, local, or neither; and the direction the theory sends such starts to."""
+    svm = kt.att_svm(one, end)
+    if svm.direction is None:
+        return {"kind": "infeasible", "svm1": None, "svm2": None}
+    is_best = end == tuple(map(int, kt.optimal_tokens(one)))
+    kind = "global" if is_best else "local" if svm.is_locally_optimal else "neither"
+    return {"kind": kind, "svm1": svm.direction[0], "svm2": svm.direction[1]}
+
+
+def verdicts(rows: Any) -> list[Verdict]:
+    """Every end is a locally optimal selection; each has a basin."""
+    import polars as pl
+
+    optimal = rows["kind"].is_in(["global", "local"])
+    easy = rows.filter(pl.col("problem").is_in(["one input, global", "three inputs"]))
+    cones = rows.filter(pl.col("kind") == "local")
+    return [
+        at_least("Every start ends at a locally optimal selection.", "share of starts",
+                 optimal.mean(), 1, "the theory leaves no other infinite limit"),
+        at_least("Where no other selection is locally optimal, every start ends at the best.",
+                 "share of starts", (easy["kind"] == "global").mean(), 1,
+                 "one input, and three inputs whose other scores are equal"),
+        at_least("Where another one is, it has a basin of its own.",
+                 "smallest share of starts that end there, over two problems",
+                 cones.height and cones.group_by("problem").len()["len"].min()
+                 / rows.group_by("problem").len()["len"][0] * (cones["problem"].n_unique() == 2),
+                 0.01, "a cone far out always belongs to it: more than single points of the grid"),
+    ]  # fmt: skip
+
+
+def draw(rows: Any) -> Any:
+    """One map a problem; dashed: the Att-SVM direction of each selection."""
+    from matplotlib import pyplot
+    from matplotlib.colors import ListedColormap
+
+    figure, axes = pyplot.subplots(2, 2, figsize=(7.6, 7.4), sharex=True, sharey=True)
+    for axis, name in zip(axes.flat, PROBLEMS, strict=True):
+        part = rows.filter(rows["problem"] == name)
+        ends = part["selected"].unique(maintain_order=True).to_list()
+        ends.sort(key=lambda end: part.filter(part["selected"] == end)["kind"][0] != "global")
+        side = int(np.sqrt(part.height))
+        codes = np.array([ends.index(end) for end in part["selected"]]).reshape(side, side)
+        shades = ListedColormap(["#9ecae1", "#fdae6b", "#a1d99b", "#dadaeb"][: len(ends)])
+        axis.imshow(codes, origin="lower", extent=(-REACH, REACH) * 2, cmap=shades,
+                    vmin=-0.5, vmax=len(ends) - 0.5, interpolation="nearest")  # fmt: skip
+        _draw_ends(axis, part, ends)
+        axis.set(title=name, xlim=(-REACH, REACH), ylim=(-REACH, REACH))
+    for axis in axes[1]:
+        axis.set(xlabel="$p_1(0)$")
+    for axis in axes[:, 0]:
+        axis.set(ylabel="$p_2(0)$")
+    return figure
+
+
+def _draw_ends(axis: Any, part: Any, ends: list[str]) -> None:
+    for k, end in enumerate(ends):
+        first = part.filter(part["selected"] == end).row(0, named=True)
+        colour = ("#08519c", "#a63603", "#006d2c", "#54278f")[k]
+        axis.plot([], [], "s", color=colour, label=f"tokens {end}: {first['kind']}")
+        if first["svm1"] is not None:
+            x, y = np.array([first["svm1"], first["svm2"]]) / np.hypot(first["svm1"], first["svm2"])
+            axis.plot([0, 9 * x], [0, 9 * y], "--", color=colour, lw=1.2)
+    axis.legend(loc="lower left", frameon=True, fontsize=7)
+
+
+def params(quick: bool) -> list[dict[str, Any]]:
+    """A coarser grid when quick."""
+    return [{"problem": name, "grid": 33 if quick else 81} for name in PROBLEMS]
+
+
+EXPERIMENT = Experiment(
+    name="basins",
+    title="Basins: which start ends where",
+    run=run,
+    params=params,
+    verdicts=verdicts,
+    draw=draw,
+    left_out="a grid of 33 x 33 starts instead of 81 x 81",
+    look=(
+        "Each point is a start p(0) of normalised descent (2,000 steps of 0.1), coloured by the "
+        "tokens it ends at; dashed, the Att-SVM direction of those tokens. The local selections' "
+        "basins open as cones around their directions."
+    ),
+)
