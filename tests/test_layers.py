@@ -8,11 +8,11 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "keytokens"
 FLOORS = {
     "errors": 0,
-    "_arrays": 1,
     "_checks": 1,
     "_extras": 1,
     "_files": 1,
     "_progress": 1,
+    "_arrays": 2,
     "attention": 2,
     "losses": 2,
     "heads": 2,

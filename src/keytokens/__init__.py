@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 # The one list of public names, sorted, and the module each lives in.
 _HOME = {
     "AttentionScores": "embedding.scores",
+    "EmbeddingProblem": "problem",
     "FileError": "errors",
     "GradientDescent": "dynamics",
     "GradientFlow": "dynamics",
@@ -20,6 +21,7 @@ _HOME = {
     "MLPHead": "heads",
     "MirrorDescent": "dynamics",
     "MissingExtra": "errors",
+    "NextTokenProblem": "problem",
     "NormalizedDescent": "dynamics",
     "PolyakDescent": "dynamics",
     "Reason": "dynamics",
@@ -30,8 +32,11 @@ _HOME = {
     "TokenProblem": "problem",
     "Trajectory": "dynamics",
     "att_svm": "svm.att",
+    "contextual_problem": "problem",
+    "embedding_problem": "problem",
     "load": "classifier",
     "optimal_tokens": "problem",
+    "orthonormal_problem": "problem",
     "random_problem": "problem",
     "tied_tokens": "svm.att",
     "token_scores": "problem",
@@ -59,8 +64,13 @@ if TYPE_CHECKING:  # the same list for editors and type checkers
     from keytokens.errors import MissingExtra as MissingExtra
     from keytokens.heads import MLPHead as MLPHead
     from keytokens.heads import ReluHead as ReluHead
+    from keytokens.problem import EmbeddingProblem as EmbeddingProblem
+    from keytokens.problem import NextTokenProblem as NextTokenProblem
     from keytokens.problem import TokenProblem as TokenProblem
+    from keytokens.problem import contextual_problem as contextual_problem
+    from keytokens.problem import embedding_problem as embedding_problem
     from keytokens.problem import optimal_tokens as optimal_tokens
+    from keytokens.problem import orthonormal_problem as orthonormal_problem
     from keytokens.problem import random_problem as random_problem
     from keytokens.problem import token_scores as token_scores
     from keytokens.svm.att import att_svm as att_svm
