@@ -1,5 +1,6 @@
 """keytokens reproduce: the papers' figures, with verdicts, on one page."""
 
+import os
 from pathlib import Path
 
 import click
@@ -16,7 +17,9 @@ import click
 @click.option(
     "--data",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Labelled texts for the experiments on real text.",
+    multiple=True,
+    help="A file of labelled texts for the experiments on real text; may be given again. "
+    "Default: the files in KEYTOKENS_DATA, separated as in PATH.",
 )
 def command(
     names: tuple[str, ...],
@@ -26,7 +29,7 @@ def command(
     force: bool,
     workers: int,
     scheduler: str | None,
-    data: Path | None,
+    data: tuple[Path, ...],
 ) -> None:
     """Run experiments (all, or those named) and write rows, figures and report.html to a folder.
 
@@ -41,14 +44,20 @@ def command(
     if out is None:
         raise click.UsageError("--out DIR must be given; got nothing.")
     chosen = [experiment(name) for name in names or EXPERIMENTS]
-    able = [e for e in chosen if data is not None or not e.needs_data]
+    data = data or _files_of_environment()
+    able = [e for e in chosen if data or not e.needs_data]
     for e in chosen:
         if e not in able:
-            click.echo(f"{e.name}: left out, it needs --data FILE", err=True)
+            click.echo(f"{e.name}: left out, it needs --data FILE or KEYTOKENS_DATA", err=True)
     options = {"quick": quick, "workers": workers, "scheduler": scheduler, "force": force}
     run_experiments(able, out, data=data, **options)  # type: ignore[arg-type]
     click.echo(_summary(out, [e.name for e in able]))
     click.echo(write_report(out, list(EXPERIMENTS)))
+
+
+def _files_of_environment() -> tuple[Path, ...]:
+    paths = [Path(p) for p in os.environ.get("KEYTOKENS_DATA", "").split(os.pathsep) if p]
+    return tuple(paths)
 
 
 def _list() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from keytokens import __version__, _files
-from keytokens.errors import raise_input
+from keytokens.errors import FileError, raise_input
 
 Columns = dict[str, list[Any]]
 
@@ -26,6 +26,7 @@ class Cell:
     params: Mapping[str, Any]
     seed: int
     mark: str
+    data: str | None = None  # the file it reads; its content is part of the mark
 
     def __post_init__(self) -> None:
         try:
@@ -112,6 +113,15 @@ def fingerprint(run: Callable[..., Any]) -> str:
     """A hash of the function and of all it uses of its own module: other code, other rows."""
     parts = [__version__, *_sources(run, {})]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def file_digest(path: str) -> str:
+    """A hash of a file's content: other reviews, other rows."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    except OSError as error:
+        raise FileError(f"{path} must be a readable file; got: {error.strerror}.") from error
 
 
 def _sources(thing: Any, seen: dict[int, Any]) -> Iterable[str]:

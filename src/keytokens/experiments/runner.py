@@ -28,7 +28,7 @@ def run_experiment(
     workers: int = 1,
     scheduler: str | None = None,
     force: bool = False,
-    data: str | Path | None = None,
+    data: Sequence[str | Path] = (),
 ) -> Any:
     """Run what is missing of one experiment; return all its rows as a polars DataFrame."""
     run_experiments(
@@ -45,15 +45,14 @@ def run_experiments(
     workers: int = 1,
     scheduler: str | None = None,
     force: bool = False,
-    data: str | Path | None = None,
+    data: Sequence[str | Path] = (),
 ) -> None:
     """Run what is missing of several experiments, each finished as soon as its cells are."""
     check.integer("workers", workers, least=1)
     out = Path(out)
-    extra = {} if data is None else {"data": str(data)}
-    cells = {e.name: e.cells(quick) for e in experiments}
+    cells = {e.name: e.cells(quick, [str(path) for path in data]) for e in experiments}
     jobs = [
-        Job(cell, e.run, extra if e.needs_data else {})
+        Job(cell, e.run, {} if cell.data is None else {"data": cell.data})
         for e in experiments
         for cell in cells[e.name]
         if force or cell.read(out / e.name) is None
