@@ -38,7 +38,8 @@ def att_svm(
     check.one_of("over", over, ("p", "W"))
     if over == "W" and problem.query is None:
         raise_input("problem", "have a query to be solved over W", "none")
-    selected = _selected(problem, selected)
+    geometry = _geometry(norm, over)
+    selected = _checked_selection(problem, selected)
     relax = _flags("relax", relax, problem)
     equal = _flags("equal", equal, problem)
     B = problem.batch or 1
@@ -46,13 +47,31 @@ def att_svm(
     rows = build_rows(
         problem, selected.reshape(B, -1), over, relax.reshape(shape), equal.reshape(shape)
     )
-    solution = _solution(problem, selected.reshape(B, -1), rows, solve_rows(rows))
+    solution = _solution(problem, selected.reshape(B, -1), rows, solve_rows(rows, geometry))
     return solution if problem.batch is not None else solution[0]
+
+
+def _geometry(norm: Any, over: str) -> Any:
+    """The cone program's norm; None for l2, which DAQP solves."""
+    from keytokens.svm import norms
+
+    if norm in ("l2", 2):
+        return None
+    if norm == "nuclear":
+        if over == "p":
+            raise_input("norm", "be 'l2' or a number q >= 1 over p", "'nuclear'")
+        return norms.nuclear()
+    if isinstance(norm, str):
+        raise_input("norm", "be 'l2', 'nuclear' or a number q >= 1", repr(norm))
+    q = norm if norm == np.inf else check.number("norm", norm)
+    if q < 1:
+        raise_input("norm", "be 'l2', 'nuclear' or a number q >= 1", f"{q:g}")
+    return norms.power(q)
 
 
 def tied_tokens(problem: TokenProblem, selected: Any) -> Booleans:
     """Tokens whose score equals the selected one's to rounding, itself left out. (n, T)"""
-    selected = _selected(problem, selected)
+    selected = _checked_selection(problem, selected)
     tied = np.abs(_lead(problem, selected)) <= _rounding(problem)
     np.put_along_axis(tied, selected[..., None], False, axis=-1)
     return tied if problem.mask is None else tied & problem.mask
@@ -70,7 +89,7 @@ def _rounding(problem: TokenProblem) -> Any:
     return 4 * _EPS * size.max(axis=-1, keepdims=True)
 
 
-def _selected(problem: TokenProblem, selected: Any) -> Integers:
+def _checked_selection(problem: TokenProblem, selected: Any) -> Integers:
     selected = check.indices("selected", selected, problem.T)
     check.shape("selected", selected, problem.X.shape[:-2], "(B, n)" if problem.batch else "(n)")
     if problem.mask is not None:
@@ -95,11 +114,11 @@ def _flags(name: str, value: Any, problem: TokenProblem) -> Booleans:
 
 
 def _solution(problem: TokenProblem, selected: Integers, rows: Rows, answers: Answers) -> Solution:
-    feasible = np.array([v is Verdict.SOLVED for v in answers.verdicts])
+    feasible = np.array([v in (Verdict.SOLVED, Verdict.LOOSE) for v in answers.verdicts])
     found = answers.certificate
     margin = np.where(feasible, _inverse(np.sqrt(2 * found.primal)), 0.0)
     support = rows.spread(_tight(rows, answers) & feasible[:, None, None])
-    lead = _lead(problem, selected.reshape(problem.X.shape[:-2])) > _rounding(problem)
+    lead: Any = _lead(problem, selected.reshape(problem.X.shape[:-2])) > _rounding(problem)
     optimal = feasible & (~support | lead.reshape(support.shape)).all(axis=(1, 2))
     return Solution(
         direction=answers.direction,
@@ -119,13 +138,15 @@ def _inverse(size: Floats) -> Floats:
 
 
 def _tight(rows: Rows, answers: Answers) -> Booleans:
-    """Rows whose slack is rounding, or that carry a multiplier. (B, n, S)"""
+    """Rows without slack: to rounding in l2, to 1e-6 where an interior point answered. (B, n, S)"""
     p = answers.direction.reshape(len(rows.h), -1)
-    size = np.sqrt(np.einsum("bk,bk->b", p, p))[:, None, None]
+    rounding = 1e-13 * rows.lengths * np.sqrt(np.einsum("bk,bk->b", p, p))[:, None, None]
     with np.errstate(invalid="ignore"):
         slack = rows.apply(answers.direction) - rows.h
-        tight = slack <= 1e-9 * rows.h + 1e-13 * rows.lengths * size
-    return (tight | (answers.multipliers > 0)) & rows.present & ~rows.equal
+        tight = slack <= (1e-9 if answers.is_exact else 1e-6) + rounding
+    if answers.is_exact:
+        tight |= answers.multipliers > 0
+    return tight & rows.present & ~rows.equal
 
 
 def _sentence(rows: Rows, answers: Answers, k: int) -> str:
@@ -134,6 +155,8 @@ def _sentence(rows: Rows, answers: Answers, k: int) -> str:
         return "Infeasible: the conflict holds the proof."
     if verdict is Verdict.UNDECIDED:
         return "Nearly infeasible: neither a direction nor a proof of conflict stands verification."
+    if verdict is Verdict.LOOSE:
+        return f"Not closed: relative gap {found.gap[k]:.0e}, violation {found.violation[k]:.0e}."
     if not rows.h[k].any():
         return "No row asks for a margin: the direction is 0 and the margin infinite."
     return f"Solved: relative gap {found.gap[k]:.0e}, worst violation {found.violation[k]:.0e}."

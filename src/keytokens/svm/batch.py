@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keytokens._checks import Floats
+from keytokens._checks import Booleans, Floats
 from keytokens.svm import certificate as certify
 from keytokens.svm import dense
 from keytokens.svm.dense import Verdict
@@ -28,12 +28,19 @@ class Answers:
     farkas: Floats
     verdicts: list[Verdict]
     certificate: Certificate
+    is_exact: bool = True  # False where an interior point answered
 
 
-def solve_rows(rows: Rows) -> Answers:
-    """Max-margin directions of all problems, each verified or proved impossible."""
+def solve_rows(rows: Rows, norm: Any = None) -> Answers:
+    """Max-margin directions of all problems, each verified or proved impossible.
+
+    Whether there is one does not depend on the norm: `norm` (None: l2) only moves directions.
+    """
     scale = dense.power_of_two(rows.lengths.max(axis=(1, 2), initial=0.0))
-    answers = _solve_scaled(replace(rows, differences=rows.differences / _on(scale, 4)))
+    scaled = replace(rows, differences=rows.differences / _on(scale, 4))
+    answers = _solve_scaled(scaled)
+    if norm is not None:
+        _change_norm(scaled, answers, norm)
     answers.direction /= _on(scale, answers.direction.ndim)
     answers.multipliers /= _on(scale, 3) ** 2
     found = answers.certificate
@@ -43,7 +50,7 @@ def solve_rows(rows: Rows) -> Answers:
 
 
 def _solve_scaled(rows: Rows) -> Answers:
-    p, multipliers = _loop(rows, dense.call_daqp, (rows.columns,))
+    p, multipliers = _loop(rows)
     direction = _shaped(p, rows)
     found = certify_answers(rows, direction, multipliers)
     solved = dense.is_solved(found)
@@ -58,8 +65,8 @@ def _solve_scaled(rows: Rows) -> Answers:
 def _decide(rows: Rows, answers: Answers, open_: Any) -> None:
     """Farkas vectors of the problems left open; the few that remain one by one."""
     part = take(rows, open_)
-    (u,) = _loop(part, lambda *row: (dense.call_elastic(*row),), ())
-    u = certify.feasible_multipliers(u, part.equal)
+    _, u = _loop(part, elastic=True)
+    u = dense.farkas_candidate(*_flat(u, part.h, part.equal)).reshape(u.shape)
     residual, _ = farkas_of(part, u)
     gain, count = (part.h * u).sum(axis=(1, 2)), np.count_nonzero(u, axis=(1, 2))
     proved = certify.is_farkas_proof(residual, gain, count)
@@ -80,15 +87,38 @@ def _decide(rows: Rows, answers: Answers, open_: Any) -> None:
 
 def _settle_one(row: Rows, u: Floats, answers: Answers, k: int) -> Verdict:
     here = row.present[0].ravel()
-    G = row.matrix(slice(0, 1))[0][here]
-    h, equal = row.h[0].ravel()[here], row.equal[0].ravel()[here]
-    p, multipliers, verdict = dense.settle(G, h, equal, u.ravel()[here])
+    p, multipliers, verdict = dense.settle(*_bare(row), u.ravel()[here])
     target = answers.multipliers if verdict is Verdict.SOLVED else answers.farkas
     full = np.zeros(here.size)
     full[here] = multipliers
     target[k] = full.reshape(target[k].shape)
     answers.direction[k] = p.reshape(answers.direction[k].shape)
     return verdict
+
+
+def _change_norm(rows: Rows, answers: Answers, norm: Any) -> None:
+    """The same problems in another norm, one by one, from their l2 directions."""
+    from keytokens.svm.norms import minimise
+
+    answers.is_exact = False
+    for k, verdict in enumerate(answers.verdicts):
+        if verdict is not Verdict.SOLVED or not rows.h[k].any():
+            continue
+        start = answers.direction[k]
+        w, full, found = minimise(*_bare(take(rows, [k])), start, norm)
+        answers.direction[k] = w
+        answers.multipliers[k][rows.present[k]] = full
+        for name in ("primal", "dual", "gap", "violation"):
+            getattr(answers.certificate, name)[k] = getattr(found, name)
+        if not (abs(found.gap) <= 1e-6 and found.violation <= 1e-9):
+            answers.verdicts[k] = Verdict.LOOSE
+
+
+def _bare(row: Rows) -> tuple[Floats, Floats, Booleans]:
+    """G, h, equal of a single problem without its absent rows."""
+    here = row.present[0].ravel()
+    G = row.matrix(slice(0, 1))[0][here]
+    return G, row.h[0].ravel()[here], row.equal[0].ravel()[here]
 
 
 def take(rows: Rows, index: Any) -> Rows:
@@ -99,51 +129,50 @@ def take(rows: Rows, index: Any) -> Rows:
     return Rows(query=query, T=rows.T, **parts)
 
 
-def _loop(rows: Rows, call: Any, first: tuple[int, ...]) -> tuple[Floats, ...]:
-    """`call(G, h, equal)` on every problem; its last result lives on rows, absent ones 0."""
+def _loop(rows: Rows, elastic: bool = False) -> tuple[Floats, Floats]:
+    """DAQP on every problem: p (B, k) and lambda (B, n, S), 0 on absent rows."""
     B, n, S = rows.h.shape
-    out = [np.zeros((B, k)) for k in first] + [np.zeros((B, n * S))]
-    h, equal, present = (x.reshape(B, -1) for x in (rows.h, rows.equal, rows.present))
-    whole = present.all(axis=1)
-    for k, G in _matrices(rows):
+    p, multipliers = np.zeros((B, rows.columns + elastic)), np.zeros((B, n * S))
+    h, equal, present = _flat(rows.h, rows.equal, rows.present)
+    limits = (h, *dense.bounds(h, equal))
+    whole, some = present.all(axis=1), present.any(axis=1)
+    for k, G in _matrices(rows, elastic):
         if whole[k]:
-            results = call(G, h[k], equal[k])
-            out[-1][k] = results[-1]
-        elif present[k].any():
+            p[k], multipliers[k] = dense.call_daqp(G, *(x[k] for x in limits))
+        elif some[k]:
             here = present[k]
-            results = call(G[here], h[k][here], equal[k][here])
-            out[-1][k, here] = results[-1]
-        else:
-            continue
-        for target, result in zip(out[:-1], results, strict=False):
-            target[k] = result
-    return *out[:-1], out[-1].reshape(B, n, S)
+            p[k], multipliers[k, here] = dense.call_daqp(G[here], *(x[k, here] for x in limits))
+    return p, multipliers.reshape(B, n, S)
 
 
-def _matrices(rows: Rows) -> Iterator[tuple[int, Floats]]:
+def _matrices(rows: Rows, elastic: bool) -> Iterator[tuple[int, Floats]]:
     """(k, G of problem k), built for many problems at a time."""
     B, n, S = rows.h.shape
     step = max(1, _BLOCK // max(1, n * S * rows.columns))
     for start in range(0, B, step):
-        for offset, G in enumerate(rows.matrix(slice(start, start + step))):
+        block = slice(start, start + step)
+        matrices = rows.matrix(block)
+        if elastic:
+            matrices = dense.with_margins(matrices, rows.h[block].reshape(len(matrices), -1))
+        for offset, G in enumerate(matrices):
             yield start + offset, G
 
 
 def certify_answers(rows: Rows, direction: Floats, multipliers: Floats) -> Certificate:
     """The certificate of every problem. Each field (B,)"""
-    B = len(direction)
     multipliers = certify.feasible_multipliers(multipliers, rows.equal)
     parts = (rows.apply(direction), rows.combine(multipliers), rows.lengths, rows.h, rows.equal)
-    Gp, GTlambda, lengths, h, equal = (x.reshape(B, -1) for x in parts)
-    flat = direction.reshape(B, -1)
-    return certify.certificate(Gp, GTlambda, lengths, h, equal, flat, multipliers.reshape(B, -1))
+    return certify.certificate(*_flat(*parts, direction, multipliers))
 
 
 def farkas_of(rows: Rows, u: Floats) -> tuple[Any, Any]:
     """(residual, least norm) of every problem's Farkas vector. Each (B,)"""
-    B = len(u)
-    parts = (rows.combine(u), rows.lengths, rows.h, rows.equal, u)
-    return certify.farkas_residual(*(x.reshape(B, -1) for x in parts))
+    return certify.farkas_residual(*_flat(rows.combine(u), rows.lengths, rows.h, rows.equal, u))
+
+
+def _flat(*arrays: Any) -> tuple[Any, ...]:
+    """Every (B, ...) as (B, -1)."""
+    return tuple(x.reshape(len(x), -1) for x in arrays)
 
 
 def _shaped(p: Floats, rows: Rows) -> Floats:

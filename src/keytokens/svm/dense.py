@@ -26,6 +26,7 @@ class Verdict(Enum):
     """What is known about the rows."""
 
     SOLVED = "a direction and multipliers with a closed gap"
+    LOOSE = "a direction whose gap to its bound is not closed"
     INFEASIBLE = "a Farkas vector"
     UNDECIDED = "neither a direction nor a Farkas vector stands up to verification"
 
@@ -50,10 +51,12 @@ def solve(G: Floats, h: Floats, equal: Booleans | None = None) -> Answer:
 
 
 def _solve_scaled(G: Floats, h: Floats, equal: Booleans) -> Answer:
-    p, multipliers = call_daqp(G, h, equal)
+    limits = bounds(h, equal)
+    p, multipliers = call_daqp(G, h, *limits)
     if is_solved(certify.certify_rows(G, h, equal, p, multipliers)):
         return Answer(p, multipliers, Verdict.SOLVED)
-    return settle(G, h, equal, call_elastic(G, h, equal))
+    _, elastic = call_daqp(with_margins(G, h), h, *limits)
+    return settle(G, h, equal, farkas_candidate(elastic, h, equal))
 
 
 def settle(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Answer:
@@ -95,23 +98,24 @@ def _longer(G: Floats, h: Floats, equal: Booleans, one: Floats, other: Floats) -
     return other if b > a or np.isnan(a) else one
 
 
-def call_daqp(G: Floats, h: Floats, equal: Booleans) -> tuple[Floats, Floats]:
-    """DAQP's p and lambda, NaN unless it calls them optimal."""
-    upper, sense = bounds(h, equal)
+def call_daqp(G: Floats, h: Floats, upper: Floats, sense: Any) -> tuple[Floats, Floats]:
+    """DAQP's p and lambda of min ||p||^2 / 2 s.t. h <= Gp <= upper; p is NaN if it finds none."""
     p, _, flag, info = daqp.solve(None, None, G, upper, h, sense, **_TOLERANCES)
     if flag != 1:
-        return np.full(G.shape[1], np.nan), np.zeros(len(h))
+        p.fill(np.nan)
     return p, -info["lam"]
 
 
-def call_elastic(G: Floats, h: Floats, equal: Booleans) -> Floats:
-    """Multipliers u of the elastic program, scaled to h^T u = 1 where that is positive."""
-    upper, sense = bounds(h, equal)
-    extended = np.concatenate([G, h[:, None]], axis=1)
-    *_, info = daqp.solve(None, None, extended, upper, h, sense, **_TOLERANCES)
-    u = certify.feasible_multipliers(-info["lam"], equal)
-    gain = h @ u
-    return u / gain if gain > 0 else u
+def with_margins(G: Floats, h: Floats) -> Floats:
+    """[G h]: rows of the elastic program. (..., m, k + 1)"""
+    return np.concatenate([G, h[..., None]], axis=-1)
+
+
+def farkas_candidate(multipliers: Floats, h: Floats, equal: Booleans) -> Floats:
+    """u >= 0 off equalities, scaled to h^T u = 1 where that is positive. (..., m)"""
+    u = certify.feasible_multipliers(multipliers, equal)
+    gain = (h * u).sum(axis=-1, keepdims=True)
+    return np.divide(u, gain, out=u, where=gain > 0)
 
 
 def bounds(h: Floats, equal: Booleans) -> tuple[Floats, Any]:

@@ -87,6 +87,7 @@ def _clarabel(G: Floats, h: Floats, equal: Booleans) -> Floats:
     cones = [clarabel.ZeroConeT(count), clarabel.NonnegativeConeT(len(h) - count)]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
+    settings.max_threads = 1
     k = G.shape[1]
     arguments: tuple[Any, ...] = (
         sparse.eye_array(k, format="csc"),

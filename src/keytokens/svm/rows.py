@@ -8,6 +8,7 @@ A masked token and a copy of the selected one have no row: present is False.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +61,7 @@ class Rows:
         each = (multipliers[..., None, :] @ self.differences)[..., 0, :]
         return each.sum(axis=1) if self.query is None else each.swapaxes(-1, -2) @ self.query
 
-    def spread(self, values: Floats | Booleans) -> Floats | Booleans:
+    def spread(self, values: Any) -> Any:
         """Values of slots (B, n, S) at their tokens (B, n, T); zero elsewhere."""
         full = np.zeros((*values.shape[:-1], self.T), values.dtype)
         np.put_along_axis(full, self.tokens, values, axis=-1)

@@ -102,7 +102,7 @@ class Solution:
         parts["margin"] = float(parts["margin"])
         parts["is_locally_optimal"] = bool(parts["is_locally_optimal"])
         one = replace(self, **parts)
-        return replace(one, direction=None) if np.isnan(one.direction).any() else one
+        return replace(one, direction=None) if np.isnan(parts["direction"]).any() else one
 
     def __repr__(self) -> str:
         if self.batch is not None:

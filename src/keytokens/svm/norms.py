@@ -1,0 +1,214 @@
+"""Max-margin directions in the nuclear norm and in l_q: Clarabel's cones directly.
+
+    nuclear   min t/2 (tr P + tr Q)  s.t.  [[P, W], [W^T, Q]] >= 0 (PSD), <g_r, W> >= h_r
+    l_q       min t  s.t.  r_j^(1/q) t^(1-1/q) >= |w_j|, sum_j r_j = t,   <g_r, w> >= h_r
+    l_1, l_inf  linear programs
+Both come with multipliers lambda, and weak duality bounds N(w)^2 / 2 from below by
+(h^T lambda)^2 / (2 N*(G^T lambda)^2): the certificate needs no trust in the solver.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import clarabel
+import numpy as np
+from scipy import sparse
+
+from keytokens._checks import Booleans, Floats
+from keytokens.svm import certificate as certify
+from keytokens.svm.solution import Certificate
+
+_TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A norm N, its dual N*, and the cone program that minimises it over a shape."""
+
+    size: Callable[[Floats], Any]
+    dual_size: Callable[[Floats], Any]
+    cones: Callable[[tuple[int, ...]], "Cones"]
+    is_unitary: bool = False  # N(U W V^T) = N(W): only the spans of the rows matter
+
+
+@dataclass(frozen=True)
+class Cones:
+    """min cost^T x s.t. offset - A x in the cones; the first columns of x carry w through `pick`.
+
+    pick (k, columns): w = pick x.
+    """
+
+    cost: Floats
+    A: Any
+    offset: Floats
+    cones: list[Any]
+    pick: Any
+
+
+def nuclear() -> Norm:
+    """||W||_* and the spectral norm."""
+    return Norm(partial(np.linalg.norm, ord="nuc"), partial(np.linalg.norm, ord=2), _psd, True)
+
+
+def power(q: float) -> Norm:
+    """||w||_q and ||w||_q', 1/q + 1/q' = 1; 1 <= q <= inf."""
+    if q == 1:
+        return Norm(partial(_lq, q=1), partial(_lq, q=np.inf), _sum_of_sizes)
+    if np.isinf(q):
+        return Norm(partial(_lq, q=np.inf), partial(_lq, q=1), _largest_size)
+    return Norm(partial(_lq, q=q), partial(_lq, q=q / (q - 1)), partial(_power_cones, q=q))
+
+
+def _lq(w: Floats, q: float) -> Any:
+    return np.linalg.norm(np.ravel(w), ord=q)
+
+
+def _psd(shape: tuple[int, ...]) -> Cones:
+    """x = the upper triangle, column by column, off-diagonal entries times sqrt 2."""
+    rows, columns = shape
+    size = rows + columns
+    # The upper triangle column by column is the lower triangle row by row, transposed.
+    low, high = np.tril_indices(size)
+    count = len(low)
+    cost = np.where(low == high, 0.5, 0.0)
+    inside = np.flatnonzero((high < rows) & (low >= rows))
+    entry = high[inside] * columns + (low[inside] - rows)
+    pick = sparse.csr_array(
+        (np.full(len(inside), 0.5**0.5), (entry, inside)), shape=(rows * columns, count)
+    )
+    A = -sparse.eye_array(count, format="csc")
+    return Cones(cost, A, np.zeros(count), [clarabel.PSDTriangleConeT(size)], pick)
+
+
+def _power_cones(shape: tuple[int, ...], q: float) -> Cones:
+    """x = (w, r, t); sum r = t, then a power cone (r_j, t, w_j) of exponent 1/q for each j."""
+    k = int(np.prod(shape))
+    cost = np.zeros(2 * k + 1)
+    cost[-1] = 1.0
+    total = np.concatenate([np.zeros(k), np.ones(k), [-1.0]])
+    j = np.arange(k)
+    column = np.stack([k + j, np.full(k, 2 * k), j], axis=1).ravel()
+    each = sparse.csr_array((-np.ones(3 * k), (np.arange(3 * k), column)), shape=(3 * k, 2 * k + 1))
+    A = sparse.vstack([sparse.csr_array(total[None]), each], format="csc")
+    cones = [clarabel.ZeroConeT(1)] + [clarabel.PowerConeT(1 / q)] * k
+    return Cones(cost, A, np.zeros(3 * k + 1), cones, sparse.eye_array(k, 2 * k + 1, format="csr"))
+
+
+def _sum_of_sizes(shape: tuple[int, ...]) -> Cones:
+    """w = a - b with a, b >= 0, at the cost of their sum."""
+    k = int(np.prod(shape))
+    one = sparse.eye_array(k, format="csr")
+    pick = sparse.hstack([one, -one], format="csr")
+    A = -sparse.eye_array(2 * k, format="csc")
+    return Cones(np.ones(2 * k), A, np.zeros(2 * k), [clarabel.NonnegativeConeT(2 * k)], pick)
+
+
+def _largest_size(shape: tuple[int, ...]) -> Cones:
+    """x = (w, t) with -t <= w_j <= t."""
+    k = int(np.prod(shape))
+    one, t = sparse.eye_array(k, format="csr"), np.ones((k, 1))
+    A = sparse.vstack([sparse.hstack([one, -t]), sparse.hstack([-one, -t])], format="csc")
+    cones = [clarabel.NonnegativeConeT(2 * k)]
+    pick = sparse.eye_array(k, k + 1, format="csr")
+    return Cones(np.append(np.zeros(k), 1.0), A, np.zeros(2 * k), cones, pick)
+
+
+def minimise(
+    G: Floats, h: Floats, equal: Booleans, start: Floats, norm: Norm
+) -> tuple[Floats, Floats, Certificate]:
+    """argmin N(w)^2 / 2 s.t. Gw >= h (= where equal), lambda and their certificate.
+
+    start is any w that satisfies the rows, in w's shape; it tells the size to expect.
+    """
+    if norm.is_unitary:
+        w, multipliers = _solve_within_spans(G, h, equal, start, norm)
+    else:
+        w, multipliers = solve_norm(G, h, equal, start.shape, norm, norm.size(start))
+    w = _lifted(G, h, w.reshape(start.shape))
+    return w, multipliers, certify_norm(G, h, equal, w, multipliers, norm)
+
+
+def _solve_within_spans(
+    G: Floats, h: Floats, equal: Booleans, start: Floats, norm: Norm
+) -> tuple[Floats, Floats]:
+    """The same program on the spans of the rows' columns and of their rows: a smaller matrix."""
+    rows = G.reshape(-1, *start.shape)
+    left, right = _span(np.hstack([*rows])), _span(np.hstack([*rows.swapaxes(-1, -2)]))
+    inner = left.T @ rows @ right
+    shape, flat = inner.shape[1:], inner.reshape(len(rows), -1)
+    w, multipliers = solve_norm(flat, h, equal, shape, norm, norm.size(start))
+    return left @ w.reshape(shape) @ right.T, multipliers
+
+
+def _span(A: Floats) -> Floats:
+    """An orthonormal basis of the columns of A."""
+    basis, sizes, _ = np.linalg.svd(A, full_matrices=False)
+    return basis[:, sizes > 1e-13 * sizes.max(initial=0.0)]
+
+
+def solve_norm(
+    G: Floats, h: Floats, equal: Booleans, shape: tuple[int, ...], norm: Norm, size: float
+) -> tuple[Floats, Floats]:
+    """argmin N(w) s.t. Gw >= h (= where equal), and multipliers of N^2 / 2.
+
+    G (m, k) with k = prod(shape); `size` is the norm to expect: the program is solved for
+    h / size, so that its answer has norm near one.
+    """
+    cones = norm.cones(shape)
+    order = np.argsort(~equal, kind="stable")
+    A = sparse.vstack([-sparse.csr_array(G[order]) @ cones.pick, cones.A], format="csc")
+    offset = np.concatenate([-h[order] / size, cones.offset])
+    equalities = int(equal.sum())
+    kinds = [clarabel.ZeroConeT(equalities), clarabel.NonnegativeConeT(len(h) - equalities)]
+    n = len(cones.cost)
+    found = clarabel.DefaultSolver(
+        sparse.csc_array((n, n)), cones.cost, A, offset, kinds + cones.cones, _settings()
+    ).solve()
+    w = size * (cones.pick @ np.asarray(found.x))
+    multipliers = np.empty(len(h))
+    multipliers[order] = np.asarray(found.z)[: len(h)]
+    multipliers = certify.feasible_multipliers(multipliers, equal)
+    return w, _best_multiple(G, h, multipliers, shape, norm)
+
+
+def _lifted(G: Floats, h: Floats, w: Floats) -> Floats:
+    """w scaled up until every row with h = 1 holds: costs what it repairs."""
+    worst = (G[h > 0] @ w.ravel()).min(initial=np.inf)
+    return w / worst if 0.5 < worst < 1 else w
+
+
+def _best_multiple(
+    G: Floats, h: Floats, multipliers: Floats, shape: tuple[int, ...], norm: Norm
+) -> Floats:
+    """c lambda with c = h^T lambda / N*(G^T lambda)^2, where c h^T lambda - ... is largest."""
+    size = norm.dual_size((G.T @ multipliers).reshape(shape))
+    return multipliers * ((h @ multipliers) / size**2) if size > 0 else multipliers
+
+
+def certify_norm(
+    G: Floats, h: Floats, equal: Booleans, w: Floats, multipliers: Floats, norm: Norm
+) -> Certificate:
+    """The certificate in the norm N: weak duality with N*. w has its own shape."""
+    multipliers = certify.feasible_multipliers(multipliers, equal)
+    shape = w.shape
+    return certify.certificate(
+        G @ w.ravel(),
+        G.T @ multipliers,
+        certify.row_lengths(G),
+        h,
+        equal,
+        w.ravel(),
+        multipliers,
+        lambda x: norm.size(x.reshape(shape)),
+        lambda x: norm.dual_size(x.reshape(shape)),
+    )
+
+
+def _settings() -> Any:
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
+    return settings
