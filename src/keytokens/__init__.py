@@ -24,6 +24,7 @@ _HOME = {
     "NextTokenProblem": "problem",
     "NormalizedDescent": "dynamics",
     "PolyakDescent": "dynamics",
+    "RankOne": "svm.grams",
     "Reason": "dynamics",
     "RegularizationPath": "dynamics",
     "ReluHead": "heads",
@@ -33,6 +34,7 @@ _HOME = {
     "Trajectory": "dynamics",
     "att_svm": "svm.att",
     "contextual_problem": "problem",
+    "corpus_att_svm": "svm.corpus",
     "embedding_problem": "problem",
     "load": "classifier",
     "optimal_tokens": "problem",
@@ -75,6 +77,8 @@ if TYPE_CHECKING:  # the same list for editors and type checkers
     from keytokens.problem import token_scores as token_scores
     from keytokens.svm.att import att_svm as att_svm
     from keytokens.svm.att import tied_tokens as tied_tokens
+    from keytokens.svm.corpus import corpus_att_svm as corpus_att_svm
+    from keytokens.svm.grams import RankOne as RankOne
     from keytokens.svm.solution import Solution as Solution
 
 

@@ -1,0 +1,158 @@
+"""The two geometries of a corpus's Att-SVM: free logits, and logits <p, E_s> of d dimensions.
+
+Each solves a reduced graph and knows its logits, its norm and dual norm, and G^T lambda.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keytokens import _checks as check
+from keytokens._checks import Floats, Integers
+from keytokens.svm.certificate import euclidean
+from keytokens.svm.contradiction import tie_forest
+from keytokens.svm.dense import Answer, Verdict
+from keytokens.svm.entries import Corpus
+from keytokens.svm.forest import flows
+from keytokens.svm.generation import generate, null_space
+from keytokens.svm.graph import SelectionGraph
+from keytokens.svm.sparse import NodeMetric, solve_graph
+
+
+@dataclass(frozen=True, eq=False)
+class RankOne:
+    """Gram of one-step embeddings at infinite width: I + c alpha alpha^T, c = (eta |v| / 2)^2.
+
+    alpha (V,) the average signed frequencies, eta the step, v_norm the length of the head.
+    """
+
+    alpha: Floats
+    eta: float
+    v_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", check.float_array("alpha", self.alpha, 1))
+        object.__setattr__(self, "eta", check.non_negative("eta", self.eta))
+        object.__setattr__(self, "v_norm", check.positive("v_norm", self.v_norm))
+
+    @property
+    def c(self) -> float:
+        return (self.eta * self.v_norm / 2) ** 2
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnGram:
+    """Directions are the logits a (V,) themselves: N(a)^2 = a^T (I + c alpha alpha^T)^-1 a."""
+
+    alpha: Floats
+    c: float
+
+    @property
+    def width(self) -> int:
+        """Numbers in a direction."""
+        return len(self.alpha)
+
+    def logits(self, a: Floats) -> Floats:
+        return a
+
+    def norm(self, a: Floats) -> Any:
+        """Sums of squares at the best tau: ||a - sqrt(c) alpha tau||^2 + tau^2."""
+        root = np.sqrt(self.c)
+        tau = root * (self.alpha @ a) / (1 + self.c * (self.alpha @ self.alpha))
+        return np.sqrt(euclidean(a - root * tau * self.alpha) ** 2 + tau**2)
+
+    def dual_norm(self, g: Floats) -> Any:
+        """sqrt(g^T (I + c alpha alpha^T) g)"""
+        return np.sqrt(g @ g + self.c * (self.alpha @ g) ** 2)
+
+    def combine(self, corpus: Corpus, multipliers: Floats) -> Floats:
+        return corpus.combine(multipliers)
+
+    def lengths(self, corpus: Corpus, entries: Integers) -> Any:
+        return np.sqrt(2.0)
+
+    def solve(self, corpus: Corpus, graph: SelectionGraph) -> Answer:
+        """a (V,) and multipliers (nnz,), through one value per node."""
+        mean = np.bincount(graph.node, self.alpha) / graph.size
+        inside = self.alpha - mean[graph.node]
+        metric = NodeMetric(graph.size, mean, self.c / (1 + self.c * float(inside @ inside)))
+        u, edges = solve_graph(graph, metric)
+        multipliers = np.zeros(len(corpus.tokens))
+        multipliers[graph.entry] = edges
+        if len(corpus.tied):
+            reached = metric.push(graph.incidence().T @ edges)[graph.node]
+            self._tie(corpus, multipliers, reached)
+        return Answer(u[graph.node], multipliers, Verdict.SOLVED)
+
+    def _tie(self, corpus: Corpus, multipliers: Floats, a: Floats) -> None:
+        """Multipliers of equalities: what is missing to G^T lambda = (I + c alpha alpha^T)^-1 a."""
+        forest, ties = tie_forest(corpus)
+        ones = NodeMetric(np.ones(len(a)), self.alpha, self.c)
+        missing = ones.pull(a) - corpus.combine(multipliers)
+        multipliers[ties] = flows(forest, missing, len(ties))
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingGram:
+    """Directions are p (d,); logits a = E p. E (V, d)"""
+
+    E: Floats
+
+    @property
+    def width(self) -> int:
+        """Numbers in a direction."""
+        return self.E.shape[1]
+
+    def logits(self, p: Floats) -> Floats:
+        return self.E @ p
+
+    def norm(self, p: Floats) -> Any:
+        return euclidean(p)
+
+    dual_norm = norm
+
+    def combine(self, corpus: Corpus, multipliers: Floats) -> Floats:
+        """sum_k lambda_k (E_s - E_t), difference by difference. (d,)"""
+        entries = np.flatnonzero(multipliers)
+        return multipliers[entries] @ self.rows(corpus, entries)
+
+    def lengths(self, corpus: Corpus, entries: Integers) -> Any:
+        return euclidean(self.rows(corpus, entries))
+
+    def rows(self, corpus: Corpus, entries: Integers) -> Floats:
+        """E_s - E_t of the given entries. (k, d)"""
+        above, below = corpus.ends(entries)
+        return self.E[above] - self.E[below]
+
+    def solve(self, corpus: Corpus, graph: SelectionGraph) -> Answer:
+        """p (d,) and multipliers (nnz,); ties are met by leaving the directions they see."""
+        multipliers = np.zeros(len(corpus.tokens))
+        if not len(corpus.tied):
+            found = generate(self.E, graph)
+            multipliers[graph.entry] = found.multipliers
+            return found._replace(multipliers=multipliers)
+        forest, ties = tie_forest(corpus)
+        chosen = ties[forest.edge[forest.edge >= 0]]
+        rows = self.rows(corpus, chosen)
+        basis = null_space(rows, self.E.shape[1])
+        token = np.zeros(graph.n_nodes, np.int64)
+        token[graph.node] = np.arange(len(graph.node))  # any token stands for its node
+        found = generate(self.E[token] @ basis, graph)
+        multipliers[graph.entry] = found.multipliers
+        p = basis @ found.p
+        wanted = np.nan_to_num(p) - self.combine(corpus, multipliers)
+        multipliers[chosen] = np.linalg.lstsq(rows.T, wanted, rcond=None)[0]
+        return Answer(p, multipliers, found.verdict)
+
+
+def gram_of(embedding: Any, V: int) -> ColumnGram | EmbeddingGram:
+    """None: free logits; RankOne: the one-step Gram; an array (V, d): its rows."""
+    if embedding is None:
+        return ColumnGram(np.zeros(V), 0.0)
+    if isinstance(embedding, RankOne):
+        check.shape("alpha", embedding.alpha, (V,), "(V,)")
+        return ColumnGram(embedding.alpha, embedding.c)
+    E = check.float_array("embedding", embedding, 2)
+    check.shape("embedding", E, (V, E.shape[1]), "(V, d)")
+    return EmbeddingGram(E)
