@@ -76,6 +76,13 @@ class KeyTokenClassifier(ClassifierMixin, BaseEstimator):
         """P(class) of every text. (n, classes)"""
         return self.core_.predict_proba(self.counts(X))
 
+    def explain(self, X: Any) -> Any:
+        """Why: an Explanation of one text, or Explanations of many."""
+        from keytokens.explain import explain
+
+        check_is_fitted(self, "core_")
+        return explain(self, X)
+
     def save(self, path: str | Path) -> None:
         """Write the model to one file (or a folder, where `path` has no suffix)."""
         from keytokens.classifier.stored import save
