@@ -23,8 +23,12 @@ EXPERIMENTS = {
     "counterexample": "counterexample:EXPERIMENT",
     "basins": "basins:EXPERIMENT",
     "percentages": "percentages:EXPERIMENT",
+    "rates": "rates:EXPERIMENT",
     "random-w": "random_w:EXPERIMENT",
     "svm-rank": "svm_rank:EXPERIMENT",
+    "one-step": "one_step:EXPERIMENT",
+    "one-step-reviews": "one_step:REVIEWS",
+    "vit": "vit:EXPERIMENT",
 }
 
 
