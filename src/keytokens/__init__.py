@@ -36,7 +36,10 @@ _HOME = {
     "contextual_problem": "problem",
     "corpus_att_svm": "svm.corpus",
     "embedding_problem": "problem",
+    "joint_svm": "svm.label",
+    "label_svm": "svm.label",
     "load": "classifier",
+    "local_selections": "svm.selections",
     "optimal_tokens": "problem",
     "orthonormal_problem": "problem",
     "random_problem": "problem",
@@ -79,6 +82,9 @@ if TYPE_CHECKING:  # the same list for editors and type checkers
     from keytokens.svm.att import tied_tokens as tied_tokens
     from keytokens.svm.corpus import corpus_att_svm as corpus_att_svm
     from keytokens.svm.grams import RankOne as RankOne
+    from keytokens.svm.label import joint_svm as joint_svm
+    from keytokens.svm.label import label_svm as label_svm
+    from keytokens.svm.selections import local_selections as local_selections
     from keytokens.svm.solution import Solution as Solution
 
 

@@ -5,14 +5,13 @@ from typing import Any
 import numpy as np
 
 from keytokens import _checks as check
-from keytokens._checks import Booleans, Floats, Integers
+from keytokens._checks import Booleans, Integers
 from keytokens.errors import raise_input
 from keytokens.problem import TokenProblem, token_scores
-from keytokens.svm.batch import Answers, farkas_of, solve_rows
-from keytokens.svm.certificate import is_farkas_proof
-from keytokens.svm.dense import Verdict
-from keytokens.svm.rows import Rows, build_rows
-from keytokens.svm.solution import Conflict, Solution
+from keytokens.svm.assemble import assemble
+from keytokens.svm.batch import solve_rows
+from keytokens.svm.rows import build_rows
+from keytokens.svm.solution import Solution
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -39,7 +38,7 @@ def att_svm(
     if over == "W" and problem.query is None:
         raise_input("problem", "have a query to be solved over W", "none")
     geometry = _geometry(norm, over)
-    selected = _checked_selection(problem, selected)
+    selected = checked_selection(problem, selected)
     relax = _flags("relax", relax, problem)
     equal = _flags("equal", equal, problem)
     B = problem.batch or 1
@@ -47,7 +46,9 @@ def att_svm(
     rows = build_rows(
         problem, selected.reshape(B, -1), over, relax.reshape(shape), equal.reshape(shape)
     )
-    solution = _solution(problem, selected.reshape(B, -1), rows, solve_rows(rows, geometry))
+    outscored = _lead(problem, selected) > _rounding(problem)
+    answers = solve_rows(rows, geometry)
+    solution = assemble(rows, answers, selected.reshape(B, -1), outscored.reshape(shape))
     return solution if problem.batch is not None else solution[0]
 
 
@@ -71,13 +72,13 @@ def _geometry(norm: Any, over: str) -> Any:
 
 def tied_tokens(problem: TokenProblem, selected: Any) -> Booleans:
     """Tokens whose score equals the selected one's to rounding, itself left out. (n, T)"""
-    selected = _checked_selection(problem, selected)
+    selected = checked_selection(problem, selected)
     tied = np.abs(_lead(problem, selected)) <= _rounding(problem)
     np.put_along_axis(tied, selected[..., None], False, axis=-1)
     return tied if problem.mask is None else tied & problem.mask
 
 
-def _lead(problem: TokenProblem, selected: Integers) -> Floats:
+def _lead(problem: TokenProblem, selected: Integers) -> Any:
     """gamma_i,sel - gamma_it. (n, T)"""
     scores = token_scores(problem)
     return np.take_along_axis(scores, selected[..., None], axis=-1) - scores
@@ -89,7 +90,7 @@ def _rounding(problem: TokenProblem) -> Any:
     return 4 * _EPS * size.max(axis=-1, keepdims=True)
 
 
-def _checked_selection(problem: TokenProblem, selected: Any) -> Integers:
+def checked_selection(problem: TokenProblem, selected: Any) -> Integers:
     selected = check.indices("selected", selected, problem.T)
     check.shape("selected", selected, problem.X.shape[:-2], "(B, n)" if problem.batch else "(n)")
     if problem.mask is not None:
@@ -111,70 +112,3 @@ def _flags(name: str, value: Any, problem: TokenProblem) -> Booleans:
         flags = np.broadcast_to(flags[..., None], shape)
     check.shape(name, flags, shape, "(n, T)")
     return flags
-
-
-def _solution(problem: TokenProblem, selected: Integers, rows: Rows, answers: Answers) -> Solution:
-    feasible = np.array([v in (Verdict.SOLVED, Verdict.LOOSE) for v in answers.verdicts])
-    found = answers.certificate
-    margin = np.where(feasible, _inverse(np.sqrt(2 * found.primal)), 0.0)
-    support = rows.spread(_tight(rows, answers) & feasible[:, None, None])
-    lead: Any = _lead(problem, selected.reshape(problem.X.shape[:-2])) > _rounding(problem)
-    optimal = feasible & (~support | lead.reshape(support.shape)).all(axis=(1, 2))
-    return Solution(
-        direction=answers.direction,
-        margin=margin,
-        multipliers=rows.spread(answers.multipliers),
-        support=support,
-        is_locally_optimal=optimal,
-        certificate=found,
-        status=tuple(_sentence(rows, answers, k) for k in range(len(feasible))),
-        conflict=_conflicts(rows, answers, selected, feasible),
-        selected=selected,
-    )
-
-
-def _inverse(size: Floats) -> Floats:
-    return np.divide(1.0, size, out=np.full_like(size, np.inf), where=size > 0)
-
-
-def _tight(rows: Rows, answers: Answers) -> Booleans:
-    """Rows without slack: to rounding in l2, to 1e-6 where an interior point answered. (B, n, S)"""
-    p = answers.direction.reshape(len(rows.h), -1)
-    rounding = 1e-13 * rows.lengths * np.sqrt(np.einsum("bk,bk->b", p, p))[:, None, None]
-    with np.errstate(invalid="ignore"):
-        slack = rows.apply(answers.direction) - rows.h
-        tight = slack <= (1e-9 if answers.is_exact else 1e-6) + rounding
-    if answers.is_exact:
-        tight |= answers.multipliers > 0
-    return tight & rows.present & ~rows.equal
-
-
-def _sentence(rows: Rows, answers: Answers, k: int) -> str:
-    found, verdict = answers.certificate, answers.verdicts[k]
-    if verdict is Verdict.INFEASIBLE:
-        return "Infeasible: the conflict holds the proof."
-    if verdict is Verdict.UNDECIDED:
-        return "Nearly infeasible: neither a direction nor a proof of conflict stands verification."
-    if verdict is Verdict.LOOSE:
-        return f"Not closed: relative gap {found.gap[k]:.0e}, violation {found.violation[k]:.0e}."
-    if not rows.h[k].any():
-        return "No row asks for a margin: the direction is 0 and the margin infinite."
-    return f"Solved: relative gap {found.gap[k]:.0e}, worst violation {found.violation[k]:.0e}."
-
-
-def _conflicts(
-    rows: Rows, answers: Answers, selected: Integers, feasible: Booleans
-) -> tuple[Conflict | None, ...]:
-    """A conflict for every problem without a direction."""
-    conflicts: list[Conflict | None] = [None] * len(feasible)
-    if feasible.all():
-        return tuple(conflicts)
-    residual, least = farkas_of(rows, answers.farkas)
-    gain = (rows.h * answers.farkas).sum(axis=(1, 2))
-    count = np.count_nonzero(answers.farkas, axis=(1, 2))
-    proof = is_farkas_proof(residual, gain, count)
-    vectors = rows.spread(answers.farkas)
-    for k in np.flatnonzero(~feasible):
-        parts = (float(residual[k]), float(least[k]), bool(proof[k]))
-        conflicts[k] = Conflict(vectors[k], selected[k], *parts)
-    return tuple(conflicts)

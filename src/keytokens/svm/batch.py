@@ -69,7 +69,8 @@ def _decide(rows: Rows, answers: Answers, open_: Any) -> None:
     u = dense.farkas_candidate(*_flat(u, part.h, part.equal)).reshape(u.shape)
     residual, _ = farkas_of(part, u)
     gain, count = (part.h * u).sum(axis=(1, 2)), np.count_nonzero(u, axis=(1, 2))
-    proved = certify.is_farkas_proof(residual, gain, count)
+    sure = (residual == 0) | (count > rows.columns)
+    proved = certify.is_farkas_proof(residual, gain, count) & sure
     for where, k in enumerate(open_):
         verdict = Verdict.INFEASIBLE
         if not proved[where]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from keytokens._checks import Booleans, Floats
 from keytokens.svm import certificate as certify
-from keytokens.svm.rescue import rescue
+from keytokens.svm.rescue import polish, rescue
 
 _EQUALITY = 5  # DAQP's sense: active and immutable
 _FREE = 1e30
@@ -61,16 +61,29 @@ def _solve_scaled(G: Floats, h: Floats, equal: Booleans) -> Answer:
 
 def settle(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Answer:
     """Decide rows that DAQP's first answer left open, from the elastic multipliers u."""
+    nowhere = np.full(G.shape[1], np.nan)
     if is_conflict(G, h, equal, u):
-        return Answer(np.full(G.shape[1], np.nan), u, Verdict.INFEASIBLE)
+        doubtful = np.any(G.T @ u) and np.count_nonzero(u) <= G.shape[1]
+        open_ = doubtful and _has_direction(G, h, equal, u)
+        return Answer(nowhere, u, Verdict.UNDECIDED if open_ else Verdict.INFEASIBLE)
     best = u
     for p, multipliers, v in rescue(G, h, equal, u):
-        if p is not None and is_solved(certify.certify_rows(G, h, equal, p, multipliers)):
+        if is_solved(certify.certify_rows(G, h, equal, p, multipliers)):
             return Answer(p, multipliers, Verdict.SOLVED)
         if is_conflict(G, h, equal, v):
-            return Answer(np.full(G.shape[1], np.nan), v, Verdict.INFEASIBLE)
+            return Answer(nowhere, v, Verdict.INFEASIBLE)
         best = _longer(G, h, equal, best, v)
-    return Answer(np.full(G.shape[1], np.nan), best, Verdict.UNDECIDED)
+    return Answer(nowhere, best, Verdict.UNDECIDED)
+
+
+def _has_direction(G: Floats, h: Floats, equal: Booleans, u: Floats) -> bool:
+    """Whether the rows named by a Farkas vector have a direction all the same.
+
+    u of more rows than G has columns is a conflict whatever the last bits of G. With fewer, a
+    change of those bits may open a direction; where it can be shown, rounding decides.
+    """
+    p, multipliers, _ = polish(G, h, equal, u)
+    return bool(is_solved(certify.certify_rows(G, h, equal, p, multipliers)))
 
 
 def is_solved(found: Any) -> Any:

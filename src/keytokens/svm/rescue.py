@@ -8,18 +8,18 @@ import numpy as np
 from keytokens._checks import Booleans, Floats
 from keytokens.svm.certificate import feasible_multipliers
 
-Opinion = tuple[Floats | None, Floats, Floats]  # p, lambda, Farkas vector
+Opinion = tuple[Floats, Floats, Floats]  # p, lambda, Farkas vector
 
 
 def rescue(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Iterator[Opinion]:
     """Polished answers on the rows named by the elastic program, by NNLS and by Clarabel."""
-    yield _polish(G, h, equal, u)
+    yield polish(G, h, equal, u)
     u = _nnls(G, h, equal)
-    yield _polish(G, h, equal, u)
-    yield _polish(G, h, equal, _clarabel(G, h, equal))
+    yield polish(G, h, equal, u)
+    yield polish(G, h, equal, _clarabel(G, h, equal))
 
 
-def _polish(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Opinion:
+def polish(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Opinion:
     """The direction tight on the rows that u names, and u itself made as exact as it can be."""
     active = equal | (u > 1e-14 * np.abs(u).max(initial=0.0))
     p, multipliers = _tight_direction(G, h, equal, active)

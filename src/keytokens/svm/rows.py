@@ -27,6 +27,7 @@ class Rows:
     equal: Booleans
     tokens: Integers
     T: int
+    keys: Floats | None = None  # (B, n, T, m), where a row sees nothing but the two tokens
 
     @property
     def lengths(self) -> Floats:
@@ -61,9 +62,9 @@ class Rows:
         each = (multipliers[..., None, :] @ self.differences)[..., 0, :]
         return each.sum(axis=1) if self.query is None else each.swapaxes(-1, -2) @ self.query
 
-    def spread(self, values: Any) -> Any:
-        """Values of slots (B, n, S) at their tokens (B, n, T); zero elsewhere."""
-        full = np.zeros((*values.shape[:-1], self.T), values.dtype)
+    def spread(self, values: Any, elsewhere: float = 0) -> Any:
+        """Values of slots (B, n, S) at their tokens (B, n, T)."""
+        full = np.full((*values.shape[:-1], self.T), elsewhere, values.dtype)
         np.put_along_axis(full, self.tokens, values, axis=-1)
         return full
 
@@ -82,11 +83,13 @@ def build_rows(
         present &= np.take_along_axis(mask, tokens, axis=-1)
     equal = np.take_along_axis(equal, tokens, axis=-1) & present
     relax = np.take_along_axis(relax, tokens, axis=-1)
-    differences = kept - other
-    if not present.all():
-        differences[~present] = 0.0
     h = (present & ~relax & ~equal).astype(np.float64)
-    return Rows(differences, query if over == "W" else None, h, present, equal, tokens, X.shape[-2])
+    differences = kept - other
+    differences[~present] = 0.0
+    parts = (h, present, equal, tokens, X.shape[-2])
+    if over == "W":
+        return Rows(differences, query, *parts)
+    return Rows(differences, None, *parts, keys=keys)
 
 
 def _batched(problem: TokenProblem) -> tuple[Floats, Floats, Booleans | None, Floats | None]:

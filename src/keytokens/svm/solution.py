@@ -31,9 +31,9 @@ class Certificate:
 class Conflict:
     """Why no direction exists: u >= 0 (free on equalities) with G^T u = 0 and h^T u = 1.
 
-    vector (n, T): u, entry (i, t) belongs to "the selected token of input i over token t".
-    residual = ||G^T u|| / sum_r u_r ||g_r||: rounding level for a proof.
-    least_norm = h^T u / ||G^T u||: every direction that satisfied the rows would be this long.
+    vector (n, T): u, entry (i, t) weighs "the selected token of input i above token t".
+    residual = ||G^T u|| / sum_r |u_r| ||g_r||: at rounding level it is a proof.
+    least_norm = h^T u / ||G^T u||: every direction that satisfies the rows is at least this long.
     """
 
     vector: Floats
@@ -47,17 +47,6 @@ class Conflict:
     def pairs(self) -> list[tuple[int, int, int]]:
         """(input, its selected token, the other token) of every row that takes part."""
         return [(int(i), int(self.selected[i]), int(t)) for i, t in np.argwhere(self.vector)]
-
-    def __str__(self) -> str:
-        shown = self.pairs[:6]
-        parts = [f"input {i} (token {s} over token {t})" for i, s, t in shown]
-        more = len(self.pairs) - len(shown)
-        names = ", ".join(parts) + (f" and {more} more" if more else "")
-        if len(self.pairs) == 1:
-            return f"{names} asks two tokens that look the same to differ."
-        return (
-            f"{names} contradict each other: their weighted differences sum to zero." + self.cycle
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +89,8 @@ class Solution:
             raise TypeError("a single solution has no batch axis to be indexed")
         parts = {f.name: getattr(self, f.name)[k] for f in fields(self)}
         parts["margin"] = float(parts["margin"])
-        parts["is_locally_optimal"] = bool(parts["is_locally_optimal"])
+        if parts["is_locally_optimal"] is not None:
+            parts["is_locally_optimal"] = bool(parts["is_locally_optimal"])
         one = replace(self, **parts)
         return replace(one, direction=None) if np.isnan(parts["direction"]).any() else one
 
