@@ -52,7 +52,7 @@ def _loop(
         return (jnp.maximum(k, stop), theta, blocks, codes), blocks
 
     theta = {name: to_mirror(method.method, w) for name, w in start.items()}
-    codes = jnp.zeros(len(data["y"]), dtype=jnp.int32)
+    codes = jnp.zeros(len(next(iter(start.values()))), dtype=jnp.int32)
     state, path = jax.lax.scan(until, (0, theta, start, codes), stops)
     return path, state[3]
 

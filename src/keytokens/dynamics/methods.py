@@ -134,6 +134,13 @@ class RegularizationPath:
         check.non_negative("least", self.least)
         self._check_cone(radii)
 
+    def check_over(self, over: str) -> None:
+        """Cones are for p and W, pairs of radii for vp."""
+        if over != "vp" and np.ndim(self.radii) == 2:
+            raise_input("radii", f"have 1 axis over {over}", np.shape(self.radii))
+        if over not in ("p", "W") and (self.axis is not None or self.least > 0):
+            raise_input("axis and least", "be left out but for p and W", f"over={over!r}")
+
     def _check_cone(self, radii: Floats) -> None:
         if (self.axis is None) != (self.angle is None):
             raise_input("axis and angle", "be given together", "one of them")
@@ -145,6 +152,14 @@ class RegularizationPath:
             raise_input("least", "be at most the first radius", f"{self.least:g}")
 
 
+METHODS = (
+    GradientDescent,
+    NormalizedDescent,
+    PolyakDescent,
+    MirrorDescent,
+    GradientFlow,
+    RegularizationPath,
+)
 Method = (
     GradientDescent
     | NormalizedDescent

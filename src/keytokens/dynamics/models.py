@@ -7,11 +7,7 @@ the arrays of a problem come as `data`, those being trained as `blocks`, one pro
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
-
-from keytokens._checks import Floats
 from keytokens.attention import logits_of_p, logits_of_W, token_scores
-from keytokens.problem import TokenProblem
 
 Array = Any
 Blocks = dict[str, Array]
@@ -21,6 +17,10 @@ class Model(Protocol):
     """What an objective asks of a model."""
 
     valued: ClassVar[frozenset[str]]  # blocks that change the values, not the logits alone
+
+    @property
+    def over(self) -> str:
+        """What is trained."""
 
     def logits(self, blocks: Blocks, data: Blocks) -> Array:
         """a. (n, T)"""
@@ -87,9 +87,45 @@ def _logits_of_KQ(blocks: Blocks, data: Blocks) -> Array:
 _LOGITS = {"p": _logits_of_keys, "vp": _logits_of_keys, "W": _logits_of_W, "KQ": _logits_of_KQ}
 
 
-def token_data(problem: TokenProblem, over: str) -> dict[str, Floats]:
-    """The arrays a TokenModel reads, a batch axis in front of each."""
-    names = ("X", "y", "v", "mask", *(("query",) if over in ("W", "KQ") else ("keys",)))
-    found = {name: getattr(problem, name) for name in names}
-    lead = (lambda a: a) if problem.batch is not None else (lambda a: a[None])
-    return {name: lead(np.asarray(a)) for name, a in found.items() if a is not None}
+@dataclass(frozen=True)
+class CountModel:
+    """f_i = psi(sum_s w_is E_s), w_is ~ N_i(s) e^{a_s}, a = E p: tokens are vocabulary entries."""
+
+    over: str
+    valued: ClassVar[frozenset[str]] = frozenset({"E"})
+
+    def logits(self, blocks: Blocks, data: Blocks) -> Array:
+        """a_s + log N_i(s): the count is a shift of the logit. (n, V)"""
+        return _E(blocks, data) @ blocks.get("p", data["p"]) + data["log_counts"]
+
+    def v(self, blocks: Blocks, data: Blocks) -> Array:
+        """The linear head, given. (d,)"""
+        return data["v"]
+
+    def scores(self, blocks: Blocks, data: Blocks) -> Array:
+        """y_i b_s, b = E v. (n, V)"""
+        return data["y"][:, None] * (_E(blocks, data) @ data["v"])
+
+    def tokens_times(self, blocks: Blocks, data: Blocks, u: Array) -> Array:
+        """<E_s, u[i]>. (n, V)"""
+        return u @ _E(blocks, data).T
+
+    def pooled(self, blocks: Blocks, data: Blocks, s: Array, top: Array) -> Array:
+        """sum_s w_is E_s. (n, d)"""
+        return s @ _E(blocks, data)
+
+
+def _E(blocks: Blocks, data: Blocks) -> Array:
+    return blocks.get("E", data["E"])
+
+
+@dataclass(frozen=True)
+class NextTokenModel:
+    """The attention mass on the positions that hold the label; logits as for W or K, Q."""
+
+    over: str
+    valued: ClassVar[frozenset[str]] = frozenset()
+
+    def logits(self, blocks: Blocks, data: Blocks) -> Array:
+        """a. (n, T)"""
+        return _LOGITS[self.over](blocks, data)

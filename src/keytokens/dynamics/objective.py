@@ -6,7 +6,8 @@ direction outlives the underflow of every softmax weight and of the loss's slope
     da[i, t] = l'(m_i) (1/n) s_it [delta_it - sum_u s_iu delta_iu],
 
 pulled back through the logits, and dm[i] = l'(m_i) / n pulled back through the pooled tokens.
-delta_it = gamma_it - gamma_top is relative to the heaviest token, gamma_it = y_i <x_it, grad psi(pooled_i)>.
+delta_it = gamma_it - gamma_top is relative to the heaviest token, and gamma_it =
+y_i <x_it, grad psi(pooled_i)>, which is the token score for the linear head.
 All functions here take one problem (no batch axis): `jax.vmap` gives the batch.
 """
 
@@ -150,3 +151,46 @@ def _gauss(points: int = 20) -> tuple[Any, Any]:
 
     x, w = np.polynomial.legendre.leggauss(points)
     return (x + 1) / 2, w / 2
+
+
+@dataclass(frozen=True)
+class NextTokenObjective(Objective):
+    """L = -mean_i log(attention mass on the positions that hold the label of input i).
+
+    With r = logsumexp(a of the others) - logsumexp(a of the label's), l = log(1 + e^r) and
+    da_t = s_t for the others, -(1 - mass) q_t for the label's, q = softmax among them; over n.
+    """
+
+    def value(self, blocks: Blocks, data: Blocks) -> Array:
+        """-mean_i log mass_i, to full precision where the mass is 1 to within rounding."""
+        a = self.logits(blocks, data)
+        return jnp.mean(jnp.logaddexp(0.0, _log_odds_against(a, data["is_label"])))
+
+    def gradient(self, blocks: Blocks, data: Blocks) -> tuple[Blocks, Blocks]:
+        """(mantissas, exponents), a block each: grad L = e^exponent * mantissa."""
+        a, through_logits = jax.vjp(lambda b: self.logits(b, data), blocks)
+        da, exponent = _mass_slopes(a, data["is_label"])
+        grads = through_logits(da)[0]
+        return grads, dict.fromkeys(grads, exponent)
+
+
+def _log_odds_against(a: Array, is_label: Array) -> Array:
+    """r = logsumexp(others) - logsumexp(label's); -inf where there are no others. (n,)"""
+    lse = jax.scipy.special.logsumexp
+    return lse(a, axis=-1, where=~is_label) - lse(a, axis=-1, where=is_label)
+
+
+def _mass_slopes(a: Array, is_label: Array) -> tuple[Array, Array]:
+    """da as (mantissa, exponent). (n, T), ()"""
+    r = _log_odds_against(a, is_label)
+    log_rest = -jnp.logaddexp(0.0, -r)  # log(1 - mass)
+    exponent = jax.lax.stop_gradient(jnp.max(log_rest))
+    exponent = jnp.where(exponent == -jnp.inf, 0.0, exponent)
+    log_s = log_weights(a)
+    among = log_weights(jnp.where(is_label, a, -jnp.inf))
+    others = jnp.exp(jnp.where(is_label, -jnp.inf, log_s - exponent))
+    own = jnp.exp(jnp.where(is_label, among + log_rest[:, None] - exponent, -jnp.inf))
+    return (others - own) / a.shape[0], exponent
+
+
+OBJECTIVES = {"tokens": Objective, "counts": Objective, "next": NextTokenObjective}

@@ -1,6 +1,7 @@
 """`train`: check, choose the module that runs the method, and put its outcome into words."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -10,43 +11,48 @@ from keytokens import _checks as check
 from keytokens._checks import Floats, Integers
 from keytokens._extras import require
 from keytokens.dynamics.job import Job, Outcome, log_spaced
-from keytokens.dynamics.methods import Method, NormalizedDescent
-from keytokens.dynamics.models import TokenModel, token_data
+from keytokens.dynamics.kinds import KINDS, Problem, with_batch
+from keytokens.dynamics.methods import (
+    METHODS,
+    Method,
+    NormalizedDescent,
+    PolyakDescent,
+    RegularizationPath,
+)
 from keytokens.dynamics.starts import blocks_at_start
 from keytokens.dynamics.trajectory import Parameters, Trajectory, bare
 from keytokens.errors import raise_input
 from keytokens.heads import Head, check_head
 from keytokens.losses import Loss, loss_of
-from keytokens.problem import TokenProblem, token_scores
-
-_METHODS = Method.__args__  # type: ignore[attr-defined]
 
 
 def train(
-    problem: TokenProblem,
+    problem: Problem,
     over: str = "p",
     method: Method | None = None,
     steps: int = 2000,
-    loss: str | Loss | Callable[[Any], Any] = "logistic",
+    loss: str | Loss | Callable[[Any], Any] | None = None,
     head: Head | None = None,
     start: Parameters | None = None,
     save: int | Sequence[int] = 200,
 ) -> Trajectory:
     """Train one problem, or every problem of a batch, and say why each run ended.
 
-    over: p | W | KQ | vp. method: NormalizedDescent(0.1) unless given. loss: logistic,
-    exponential, linear or your own function of one margin. head: None is the linear v; any
-    differentiable function of the pooled token. start: zeros unless given (v: the problem's;
-    K, Q: Gaussian with deviation 0.1). save: at most that many points, log-spaced from 0 to
-    `steps`, or the iterations themselves.
+    over: p, W, KQ or vp of a TokenProblem; p, E or Ep of an EmbeddingProblem; W or KQ of a
+    NextTokenProblem. method: NormalizedDescent(0.1) unless given. loss: logistic (the default),
+    exponential, linear or your own function of one margin; a NextTokenProblem has its own.
+    head: None is the linear v; any differentiable function of the pooled token. start: zeros
+    unless given (v and E: the problem's; K, Q: Gaussian with deviation 0.1). save: at most that
+    many points, log-spaced from 0 to `steps`, or the iterations themselves.
     """
     method = NormalizedDescent() if method is None else method
-    _check(problem, over, method, head)
     stops = _stops(check.integer("steps", steps, least=1), save)
-    with float64():
-        job = _job(problem, over, method, loss_of(loss), head, start, stops)
-        outcome = import_module(f"keytokens.dynamics.{method.runner}").run(job)
-        return _trajectory(job, outcome, over, problem.batch)
+    _check(problem, over, method, loss, head)
+    job = _job(problem, over, method, loss_of(loss or "logistic"), head, start, stops)
+    runner = _runner(job)
+    with nullcontext() if runner == "fast" else float64():
+        outcome = import_module(f"keytokens.dynamics.{runner}").run(job)
+        return _trajectory(job, outcome, problem.batch)
 
 
 def float64() -> Any:
@@ -54,16 +60,29 @@ def float64() -> Any:
     return require("jax", "lab").enable_x64(True)
 
 
-def _check(problem: TokenProblem, over: str, method: Method, head: Head | None) -> None:
-    check.one_of("over", over, ("p", "W", "KQ", "vp"))
-    if not isinstance(method, _METHODS):
-        names = ", ".join(m.__name__ for m in _METHODS)
+def _check(problem: Problem, over: str, method: Method, loss: object, head: Head | None) -> None:
+    if getattr(problem, "kind", None) not in KINDS:
+        raise_input("problem", "be a TokenProblem, EmbeddingProblem or NextTokenProblem", problem)
+    check.one_of("over", over, KINDS[problem.kind].overs)
+    if not isinstance(method, METHODS):
+        names = ", ".join(m.__name__ for m in METHODS)
         raise_input("method", f"be one of {names}", repr(method))
-    if over in ("W", "KQ") and problem.query is None:
+    if over in ("W", "KQ") and problem.query is None:  # type: ignore[union-attr]
         raise_input("problem", f"have queries to train {over}", "query=None")
     if over == "vp" and head is not None:
         raise_input("head", "be None over vp, where the linear v is trained", repr(head))
+    if problem.kind == "next" and not (loss is None and head is None):
+        raise_input("loss and head", "be left out for a NextTokenProblem", f"{loss!r}, {head!r}")
     check_head(head, problem.d)
+    _check_method(problem, over, method, head)
+
+
+def _check_method(problem: Problem, over: str, method: Method, head: Head | None) -> None:
+    known = problem.kind == "tokens" and over != "vp" and head is None
+    if isinstance(method, PolyakDescent) and method.best_loss is None and not known:
+        raise_input("best_loss", "be given but for a linear head over p, W or KQ", "None")
+    if isinstance(method, RegularizationPath):
+        method.check_over(over)
 
 
 def _stops(steps: int, save: int | Sequence[int]) -> Integers:
@@ -76,27 +95,36 @@ def _stops(steps: int, save: int | Sequence[int]) -> Integers:
 
 
 def _job(
-    problem: TokenProblem, over: str, method: Any, loss: Loss, head: Any, start: Any, stops: Any
+    problem: Problem, over: str, method: Any, loss: Loss, head: Any, start: Any, stops: Any
 ) -> Job:
-    from keytokens.dynamics.objective import Objective
+    kind = KINDS[problem.kind]
+    data = with_batch(kind.data(problem, over), problem.batch)
+    default = with_batch(kind.start(problem, over), problem.batch)
+    blocks = blocks_at_start(default, over, start, problem.batch)
+    best = with_batch({"best": kind.best(problem)}, problem.batch).get("best")
+    return Job(problem.kind, kind.model(over), loss, head, data, method, blocks, stops, best)
 
-    blocks = blocks_at_start(problem, over, start)
-    best = token_scores(problem).max(axis=-1).reshape(-1, problem.n)
-    objective = Objective(TokenModel(over), loss, head)
-    return Job(objective, token_data(problem, over), method, blocks, stops, best)
+
+def _runner(job: Job) -> str:
+    """The method's own module, or the compiled loop for the commonest descent."""
+    if job.method.runner != "descent":
+        return job.method.runner
+    from keytokens.dynamics import fast
+
+    return "fast" if fast.serves(job) else "descent"
 
 
-def _trajectory(job: Job, outcome: Outcome, over: str, batch: int | None) -> Trajectory:
+def _trajectory(job: Job, outcome: Outcome, batch: int | None) -> Trajectory:
     """Norms, losses and final attention of the saved points; the batch axis only if asked for."""
-    norms, losses, attention = measured(job, outcome.path)
-    last = {name: a[:, -1] for name, a in outcome.path.items()}
-    drop: Callable[[Floats], Floats] = (lambda a: a) if batch is not None else (lambda a: a[0])
+    over, path = job.model.over, outcome.path
+    losses, attention = _measured(job, outcome)
+    drop: Callable[[Any], Any] = (lambda a: a) if batch is not None else (lambda a: a[0])
     return Trajectory(
         over=over,
-        params=bare(over, {name: drop(a) for name, a in last.items()}),
-        path=bare(over, {name: drop(a) for name, a in outcome.path.items()}),
+        params=bare(over, {name: drop(a[:, -1]) for name, a in path.items()}),
+        path=bare(over, {name: drop(a) for name, a in path.items()}),
         steps=outcome.steps,
-        norms=drop(norms),
+        norms=drop(joint_norms(path) if outcome.norms is None else outcome.norms),
         losses=drop(losses),
         attention=drop(attention),
         selected=drop(attention.argmax(axis=-1)),
@@ -104,11 +132,18 @@ def _trajectory(job: Job, outcome: Outcome, over: str, batch: int | None) -> Tra
     )
 
 
-def measured(job: Job, path: dict[str, Floats]) -> tuple[Floats, Floats, Floats]:
-    """(norms (B, K), losses (B, K), final attention (B, n, T)) of saved points (B, K, ...)."""
+def joint_norms(path: dict[str, Floats]) -> Floats:
+    """The Euclidean norm of all blocks together, no square overflowing. (B, K)"""
+    flat = [a.reshape(*a.shape[:2], -1) for a in path.values()]
+    top = np.maximum.reduce([np.abs(a).max(axis=-1) for a in flat])
+    safe = np.where(top == 0, 1.0, top)
+    return top * np.sqrt(sum(((a / safe[..., None]) ** 2).sum(axis=-1) for a in flat))
+
+
+def _measured(job: Job, outcome: Outcome) -> tuple[Floats, Floats]:
+    """(losses (B, K), attention (B, n, T)), from the runner where it has them."""
+    if outcome.losses is not None and outcome.attention is not None:
+        return outcome.losses, outcome.attention
     from keytokens.dynamics.measures import losses_and_attention
 
-    K = next(iter(path.values())).shape[1]
-    squares = [np.linalg.norm(a.reshape(job.B, K, -1), axis=-1) for a in path.values()]
-    norms = np.hypot.reduce(squares, axis=0)
-    return norms, *losses_and_attention(job.objective, path, job.data)
+    return losses_and_attention(job.objective, outcome.path, job.data)

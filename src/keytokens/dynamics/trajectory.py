@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -57,8 +58,8 @@ class Trajectory:
         """The k-th run of a batch."""
         if not isinstance(self.reason, tuple):
             raise TypeError("a run of one problem has no batch axis to be indexed")
-        pick = {name: getattr(self, name)[k] for name in _PLAIN}
-        parts = {name: _pick(getattr(self, name), k) for name in ("params", "path")}
+        pick: dict[str, Any] = {name: getattr(self, name)[k] for name in _PLAIN}
+        parts: dict[str, Any] = {name: _pick(getattr(self, name), k) for name in ("params", "path")}
         return Trajectory(self.over, steps=self.steps, reason=self.reason[k], **pick, **parts)
 
     def __repr__(self) -> str:
@@ -80,8 +81,8 @@ class Trajectory:
     def load(cls, path: str | Path) -> "Trajectory":
         """Read what `save` wrote."""
         arrays, facts = load_arrays(path, "trajectory")
-        plain = {name: arrays[name] for name in (*_PLAIN, "steps")}
-        parts = {name: _unblocked(arrays, name) for name in ("params", "path")}
+        plain: dict[str, Any] = {name: arrays[name] for name in (*_PLAIN, "steps")}
+        parts: dict[str, Any] = {name: _unblocked(arrays, name) for name in ("params", "path")}
         reasons = tuple(Reason[name] for name in facts["reason"])
         reason = reasons if facts["batch"] else reasons[0]
         return cls(facts["over"], reason=reason, **plain, **parts)

@@ -52,7 +52,8 @@ def contextual_problem(
         raise_input("relevant", "lie in (0, 1]", f"{relevant:g}")
     if d < contexts + 1:
         raise_input("d", f"be at least contexts + 1 = {contexts + 1}", d)
-    sizes = [check.number(*pair) for pair in (("delta_q", delta_q), ("delta_w", delta_w))]
+    check.number("delta_q", delta_q)
+    check.number("delta_w", delta_w)
     level = check.non_negative("noise", noise) / np.sqrt(d)
     first = int(np.ceil(relevant * T))
     return _drawn(

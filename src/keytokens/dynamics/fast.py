@@ -1,0 +1,325 @@
+"""The commonest job, compiled by Numba: p or W, linear head, a fixed step.
+
+The loop lives in logit space. With rows r_it = x_it z_i^T, logits <r_it, W>, a step along the
+gradient sum_it da_it r_it moves them by -step Gram da: no d in it, and no matrix but the Gram
+matrix of the rows. W itself is start - sum_it coefficient_it r_it, recovered where it is saved.
+p is the case of one query entry, 1. Problems do not meet, so threads cannot change a bit.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from keytokens._checks import Booleans, Floats, Integers
+from keytokens.dynamics.job import Job, Outcome
+from keytokens.dynamics.methods import GradientDescent, NormalizedDescent
+from keytokens.dynamics.trajectory import Reason
+from keytokens.losses import LOSSES
+
+RUNNING, STATIONARY, STALLED, NOT_FINITE = 0, 1, 2, 3
+REASONS = (Reason.STEPS, Reason.STATIONARY, Reason.STALLED, Reason.NOT_FINITE)
+LOGISTIC, EXPONENTIAL, LINEAR = 0, 1, 2
+_LOSS_CODES = {"logistic": LOGISTIC, "exponential": EXPONENTIAL, "linear": LINEAR}
+_MOST_ROWS = 512  # beyond, the Gram matrix costs more than the rows
+
+
+def serves(job: Job) -> bool:
+    """Whether this loop knows the job."""
+    return (
+        job.kind == "tokens"
+        and job.model.over in ("p", "W")
+        and type(job.method) in (GradientDescent, NormalizedDescent)
+        and not callable(job.method.step)
+        and job.head is None
+        and LOSSES.get(job.loss.name) is job.loss
+        and job.data["X"].shape[1] * job.data["X"].shape[2] <= _MOST_ROWS
+    )
+
+
+def run(job: Job) -> Outcome:
+    """Train every problem of the batch, in as many threads as there are cores."""
+    (over,) = job.start
+    X, z, mask, start = _arrays(job, over)
+    scores = job.data["y"][..., None] * (X_dot(job.data["X"], job.data["v"]))
+    B, n, T = scores.shape
+    K = len(job.stops)
+    path, norms, losses = np.empty((B, K, *start.shape[1:])), np.empty((B, K)), np.empty((B, K))
+    attention, codes = np.empty((B, n, T)), np.zeros(B, dtype=np.int64)
+    rule = (isinstance(job.method, NormalizedDescent), float(job.method.step))
+    fixed = (X, z, mask, scores, start, job.stops, *rule, _LOSS_CODES[job.loss.name])
+    found = (path, norms, losses, attention, codes)
+    _in_threads(B, lambda lo, hi: _block(lo, hi, *fixed, *found))
+    shaped = path if over == "W" else path[..., 0]
+    reasons = tuple(REASONS[c] for c in codes)
+    return Outcome({over: shaped}, job.stops, reasons, norms, losses, attention)
+
+
+def X_dot(X: Floats, v: Floats) -> Floats:
+    """<X[b, i, t], v[b]>, each a sum in a fixed order. (B, n, T)"""
+    return np.einsum("bitd,bd->bit", X, v)
+
+
+def _arrays(job: Job, over: str) -> tuple[Floats, Floats, Booleans, Floats]:
+    """Rows (B, n, T, d), queries (B, n, m), mask (B, n, T), start (B, d, m)."""
+    X = job.data["X"] if over == "W" else job.data["keys"]
+    z = job.data["query"] if over == "W" else np.ones((*X.shape[:2], 1))
+    mask = job.data.get("mask", np.ones(X.shape[:3], dtype=bool))
+    start = job.start[over] if over == "W" else job.start[over][..., None]
+    # Copies: Numba compiles once more for read-only arrays.
+    return tuple(np.array(a, order="C") for a in (X, z, mask, start))  # type: ignore[return-value]
+
+
+def _in_threads(B: int, work: Any) -> None:
+    """work(lo, hi) over blocks of problems; the blocks do not depend on the machine."""
+    edges = list(range(0, B, max(1, -(-B // 64)))) + [B]
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, len(edges) - 1)) as pool:
+        list(pool.map(work, edges[:-1], edges[1:]))
+
+
+@njit(cache=True, nogil=True)
+def _block(
+    lo: int, hi: int, X: Floats, z: Floats, mask: Booleans, scores: Floats, start: Floats,
+    stops: Integers, normalized: bool, step: float, loss: int,
+    path: Floats, norms: Floats, losses: Floats, attention: Floats, codes: Integers,
+) -> None:  # fmt: skip
+    """Problems lo to hi, one after the other."""
+    for b in range(lo, hi):
+        codes[b] = _problem(
+            X[b], z[b], mask[b], scores[b], start[b], stops, normalized, step, loss,
+            path[b], norms[b], losses[b], attention[b],
+        )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _problem(
+    X: Floats, z: Floats, mask: Booleans, scores: Floats, start: Floats,
+    stops: Integers, normalized: bool, step: float, loss: int,
+    path: Floats, norms: Floats, losses: Floats, attention: Floats,
+) -> int:  # fmt: skip
+    """One run; returns why it ended."""
+    n, T = scores.shape
+    gram, gamma = _gram(X, z), scores.ravel()
+    coefficients, da, change = np.zeros(n * T), np.empty(n * T), np.empty(n * T)
+    a, bits, m, reach = np.empty(n * T), np.empty(n * T, np.int64), np.empty(n), np.empty(n)
+    code, k = RUNNING, 0
+    for stop in range(len(stops)):
+        _logits(X, z, mask, start, coefficients, path[stop], a)  # afresh: no rounding piles up
+        while k < stops[stop] and code == RUNNING:
+            exponent = _slopes(a, gamma, loss, bits, da, m, reach)
+            code = _move(gram, da, exponent, normalized, step, a, coefficients, change)
+            k += 1
+        norms[stop] = _logits(X, z, mask, start, coefficients, path[stop], a)
+        _slopes(a, gamma, loss, bits, da, m, reach)
+        losses[stop] = _mean_loss(m, loss)
+    _weights(a, attention)
+    return code
+
+
+@njit(cache=True, nogil=True)
+def _gram(X: Floats, z: Floats) -> Floats:
+    """<r_it, r_ju> = <x_it, x_ju> <z_i, z_j>. (nT, nT)"""
+    n, T, d = X.shape
+    flat = X.reshape(n * T, d)
+    gram = np.empty((n * T, n * T))
+    for r in range(n * T):
+        for c in range(r + 1):
+            x, q = 0.0, 0.0
+            for e in range(d):
+                x += flat[r, e] * flat[c, e]
+            for e in range(z.shape[1]):
+                q += z[r // T, e] * z[c // T, e]
+            gram[r, c] = gram[c, r] = x * q
+    return gram
+
+
+@njit(cache=True, nogil=True)
+def _logits(
+    X: Floats, z: Floats, mask: Booleans, start: Floats, coefficients: Floats, W: Floats, a: Floats
+) -> float:
+    """W = start - sum_it coefficient_it x_it z_i^T, a_it = <x_it, W z_i> or -inf; ||W||_F."""
+    n, T, d = X.shape
+    W[:] = start
+    for e in range(d):
+        for i in range(n):
+            total = 0.0
+            for t in range(T):
+                total += coefficients[i * T + t] * X[i, t, e]
+            for f in range(z.shape[1]):
+                W[e, f] -= total * z[i, f]
+    for i in range(n):
+        for t in range(T):
+            a[i * T + t] = 0.0 if mask[i, t] else -np.inf
+        for e in range(d):
+            u = 0.0
+            for f in range(z.shape[1]):
+                u += W[e, f] * z[i, f]
+            for t in range(T):
+                a[i * T + t] += X[i, t, e] * u
+    return _norm(W)
+
+
+@njit(cache=True, nogil=True)
+def _norm(W: Floats) -> float:
+    """||W||_F, divided by its largest entry first so that no square overflows."""
+    top = np.abs(W).max()
+    return 0.0 if top == 0.0 else top * np.sqrt(((W / top) ** 2).sum())
+
+
+@njit(cache=True, nogil=True)
+def _slopes(
+    a: Floats, gamma: Floats, loss: int, bits: Integers, da: Floats, m: Floats, reach: Floats
+) -> float:
+    """da, relative to e^exponent, and the margins m; returns the exponent.
+
+    da_it = l'(m_i)/n s_it [delta_it - sum_u s_iu delta_iu], delta relative to the heaviest token;
+    each input's exponent is its largest a_t - a_top over tokens whose score differs.
+    """
+    n = len(m)
+    T = len(a) // n
+    for i in range(n):
+        here = slice(i * T, (i + 1) * T)
+        reach[i] = _shift(a[here], gamma[here], da[here])
+    _exp(da, bits)
+    for i in range(n):
+        here = slice(i * T, (i + 1) * T)
+        _input_slopes(a[here], gamma[here], reach[i], da[here], m[i:])
+        reach[i] += _log_slope(m[i], loss)
+    exponent = reach.max()
+    if exponent == -np.inf:
+        da[:] = 0.0
+        return 0.0
+    for i in range(n):
+        factor = -np.exp(reach[i] - exponent) / n
+        for t in range(i * T, (i + 1) * T):
+            da[t] *= factor
+    return exponent
+
+
+@njit(cache=True, nogil=True)
+def _shift(a: Floats, gamma: Floats, x: Floats) -> float:
+    """x_t = a_t - a_top - shift where the score differs, a_t - a_top where not; returns shift."""
+    top = 0
+    for t in range(len(a)):
+        if a[t] > a[top]:
+            top = t
+    shift = -np.inf
+    for t in range(len(a)):
+        x[t] = a[t] - a[top]
+        if gamma[t] != gamma[top] and x[t] > shift:
+            shift = x[t]
+    if shift > -np.inf:
+        for t in range(len(a)):
+            if gamma[t] != gamma[top]:
+                x[t] -= shift
+    return shift
+
+
+@njit(cache=True, nogil=True)
+def _input_slopes(a: Floats, gamma: Floats, shift: float, g: Floats, m: Floats) -> None:
+    """From g = e^x to g_t = s_t [delta_t - sum_u s_u delta_u] / e^shift, and m, of one input."""
+    top = 0
+    for t in range(len(a)):
+        if a[t] > a[top]:
+            top = t
+    scale, tied, others, total = np.exp(shift), 0.0, 0.0, 0.0
+    for t in range(len(a)):
+        delta = gamma[t] - gamma[top]
+        if delta == 0.0:
+            tied += g[t]
+        else:
+            others += g[t]
+            total += g[t] * delta
+    Z = tied + scale * others
+    total /= Z
+    m[0] = gamma[top] + scale * total
+    for t in range(len(a)):
+        delta = gamma[t] - gamma[top]
+        g[t] *= (-total if delta == 0.0 else delta - scale * total) / Z
+
+
+@njit(cache=True, nogil=True)
+def _exp(x: Floats, bits: Integers) -> None:
+    """x <- e^x for x <= 0 in place, 0 below -708: e^x = 2^k e^r, |r| <= ln(2)/2, in a form that
+    the compiler turns into vector instructions; relative error ~ 2e-16."""
+    as_float = bits.view(np.float64)
+    for j in range(len(x)):
+        as_float[j] = max(x[j], -708.0) * 1.4426950408889634 + 6755399441055744.0  # 1.5 * 2^52
+    for j in range(len(x)):
+        k = as_float[j] - 6755399441055744.0
+        y = max(x[j], -708.0)
+        r = (y - k * 0.6931471803691238) - k * 1.9082149292705877e-10
+        p = 1.0 / 6227020800.0
+        for c in (
+            1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0,
+            1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0,
+        ):  # fmt: skip
+            p = p * r + c
+        x[j] = p if x[j] >= -708.0 else 0.0
+    for j in range(len(x)):
+        bits[j] = (bits[j] + 1023) << 52
+    for j in range(len(x)):
+        x[j] *= as_float[j]
+
+
+@njit(cache=True, nogil=True)
+def _move(
+    gram: Floats, da: Floats, exponent: float, normalized: bool, step: float,
+    a: Floats, coefficients: Floats, change: Floats,
+) -> int:  # fmt: skip
+    """One step in logit space; nothing moves where it would not be finite."""
+    N = len(da)
+    change[:] = 0.0
+    for r in range(N):
+        g = da[r]
+        if g != 0.0:
+            row = gram[r]
+            for c in range(N):
+                change[c] += g * row[c]
+    square, total = 0.0, 0.0
+    for r in range(N):
+        square += da[r] * change[r]
+        total += abs(da[r])
+    if total == 0.0 or (normalized and square <= 0.0):
+        return STATIONARY
+    size = step / np.sqrt(square) if normalized else step * np.exp(exponent)
+    if not np.isfinite(size * total):
+        return NOT_FINITE
+    moved = False
+    for r in range(N):
+        new = coefficients[r] + size * da[r]
+        moved = moved or new != coefficients[r]
+        coefficients[r] = new
+        a[r] -= size * change[r]
+    return RUNNING if moved else STALLED
+
+
+@njit(cache=True, nogil=True)
+def _log_slope(m: float, loss: int) -> float:
+    """log|l'(m)|"""
+    if loss == LOGISTIC:
+        return -(max(m, 0.0) + np.log1p(np.exp(-abs(m))))
+    return -m if loss == EXPONENTIAL else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _mean_loss(m: Floats, loss: int) -> float:
+    """mean_i l(m_i)"""
+    total = 0.0
+    for margin in m:
+        if loss == LOGISTIC:
+            total += max(-margin, 0.0) + np.log1p(np.exp(-abs(margin)))
+        else:
+            total += np.exp(-margin) if loss == EXPONENTIAL else -margin
+    return total / len(m)
+
+
+@njit(cache=True, nogil=True)
+def _weights(a: Floats, s: Floats) -> None:
+    """s = softmax(a). (n, T)"""
+    n, T = s.shape
+    for i in range(n):
+        s[i] = np.exp(a[i * T : (i + 1) * T] - a[i * T : (i + 1) * T].max())
+        s[i] /= s[i].sum()
