@@ -23,6 +23,8 @@ EXPERIMENTS = {
     "counterexample": "counterexample:EXPERIMENT",
     "basins": "basins:EXPERIMENT",
     "percentages": "percentages:EXPERIMENT",
+    "joint": "joint:EXPERIMENT",
+    "contextual": "contextual:EXPERIMENT",
     "rates": "rates:EXPERIMENT",
     "random-w": "random_w:EXPERIMENT",
     "svm-rank": "svm_rank:EXPERIMENT",

@@ -45,14 +45,17 @@ def drawn(
     uneven: bool = False,
 ) -> Corpus:
     """n sentences: 4 completely positive, 4 completely negative, `partly` partly predictive tokens
-    and 24 irrelevant ones. uneven: token k of its kind is drawn with weight 1 / (k + 1).
+    (P(+|s) = .2, .8, .3, .7, ...) and 24 irrelevant ones. uneven: token k of its kind is drawn
+    with weight 1 / (1 + k // 2), so that two tokens of opposite signs stay equally frequent.
     """
     sizes = {"positive": 4, "negative": 4, "partly": partly, "irrelevant": 24}
     kinds = np.repeat(list(sizes), list(sizes.values()))
     rank = np.concatenate([np.arange(size) for size in sizes.values()])
-    weight = 1 / (1.0 + rank) if uneven else np.ones(len(kinds))
+    weight = 1 / (1.0 + rank // 2) if uneven else np.ones(len(kinds))
     posterior = np.where(kinds == "irrelevant", 0.5, 0.0)  # P(+ | s) of the filling tokens
-    posterior[kinds == "partly"] = np.linspace(0.2, 0.8, partly)
+    posterior[kinds == "partly"] = 0.5 + 0.3 * (-1.0) ** (1 + np.arange(partly)) * (
+        1 - np.arange(partly) // 2 / 3
+    )
     y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
     counts = np.zeros((n, len(kinds)))
     for i, label in enumerate(y):
@@ -74,7 +77,9 @@ def reviews(path: str, min_count: int = 5) -> tuple[Corpus, Corpus]:
     """
     frame = _table(path, ("text", "label"))
     test = _is_test(frame)
-    train = ~test & (frame["balanced"].to_numpy() if "balanced" in frame.columns else True)
+    train = ~test
+    if "balanced" in frame.columns:
+        train &= frame["balanced"].to_numpy()
     y = _signs(path, frame["label"])
     texts = frame["text"].to_list()
     counter = Counter(ngrams=(1, 1), min_count=min_count, binary=False)
@@ -113,7 +118,7 @@ def _signs(path: str, labels: Any) -> Floats:
     classes, index = np.unique(labels.to_numpy(), return_inverse=True)
     if len(classes) != 2:
         raise_input(f"{Path(path).name}: label", "have two values", f"{len(classes)}")
-    return 2.0 * index - 1
+    return np.where(index == 1, 1.0, -1.0)
 
 
 def _kinds(counts: sparse.csr_array, y: Floats) -> Any:
