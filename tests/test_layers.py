@@ -22,7 +22,7 @@ FLOORS = {
     "dynamics": 4,
     "svm": 4,
     "embedding": 4,
-    "certify": 5,
+    "certification": 5,
     "explain": 5,
     "scale": 5,
     "model_file": 6,

@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 # The one list of public names, sorted, and the module each lives in.
 _HOME = {
     "AttentionScores": "embedding.scores",
+    "Certificate": "certification",
     "EmbeddingProblem": "problem",
     "FileError": "errors",
     "GradientDescent": "dynamics",
@@ -33,16 +34,23 @@ _HOME = {
     "TokenProblem": "problem",
     "Trajectory": "dynamics",
     "att_svm": "svm.att",
+    "certify": "certification",
     "contextual_problem": "problem",
     "corpus_att_svm": "svm.corpus",
+    "early_law": "dynamics.laws",
     "embedding_problem": "problem",
+    "equivalent_W": "dynamics.laws",
+    "equivalent_method": "dynamics.laws",
+    "growth_law": "dynamics.laws",
     "joint_svm": "svm.label",
+    "key_inequality": "dynamics.laws",
     "label_svm": "svm.label",
     "load": "classifier",
     "local_selections": "svm.selections",
     "optimal_tokens": "problem",
     "orthonormal_problem": "problem",
     "random_problem": "problem",
+    "saturation_law": "dynamics.laws",
     "tied_tokens": "svm.att",
     "token_scores": "problem",
     "train": "dynamics",
@@ -50,6 +58,8 @@ _HOME = {
 __all__ = [*_HOME]
 
 if TYPE_CHECKING:  # the same list for editors and type checkers
+    from keytokens.certification import Certificate as Certificate
+    from keytokens.certification import certify as certify
     from keytokens.classifier import KeyTokenClassifier as KeyTokenClassifier
     from keytokens.classifier import SelectionClassifier as SelectionClassifier
     from keytokens.classifier import load as load
@@ -62,6 +72,12 @@ if TYPE_CHECKING:  # the same list for editors and type checkers
     from keytokens.dynamics import RegularizationPath as RegularizationPath
     from keytokens.dynamics import Trajectory as Trajectory
     from keytokens.dynamics import train as train
+    from keytokens.dynamics.laws import early_law as early_law
+    from keytokens.dynamics.laws import equivalent_method as equivalent_method
+    from keytokens.dynamics.laws import equivalent_W as equivalent_W
+    from keytokens.dynamics.laws import growth_law as growth_law
+    from keytokens.dynamics.laws import key_inequality as key_inequality
+    from keytokens.dynamics.laws import saturation_law as saturation_law
     from keytokens.embedding.scores import AttentionScores as AttentionScores
     from keytokens.errors import FileError as FileError
     from keytokens.errors import InputError as InputError

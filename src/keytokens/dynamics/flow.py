@@ -28,7 +28,7 @@ FIRST = 0.1  # the first norm to save after a start at zero
 
 def run(job: Job) -> Outcome:
     """Follow each problem's flow by itself, so that a slow one holds no other up."""
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     norms = _norms(job)
     with threadpool_limits(1, user_api="blas"):  # the same bits on any machine's threads

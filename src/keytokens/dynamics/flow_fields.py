@@ -14,8 +14,9 @@ from keytokens._checks import Floats
 from keytokens._extras import require
 from keytokens.attention import token_scores
 from keytokens.dynamics import flow_kernel as kernel
+from keytokens.dynamics.flow_span import features
 from keytokens.dynamics.models import TokenModel
-from keytokens.losses import LOSSES, Loss
+from keytokens.losses import LOSSES, Loss, loss_of
 
 Array = Any
 Blocks = dict[str, Array]
@@ -68,29 +69,43 @@ def _blocks(shapes: Any, bases: Any, rest: Any, y: Array) -> Blocks:
     return found
 
 
+def is_known(loss: Loss) -> bool:
+    """Whether the compiled kernel has this loss."""
+    return loss.name in _CODES and LOSSES[loss.name] is loss
+
+
 def is_compiled(objective: Any) -> bool:
     """Whether the compiled kernel covers it: p or W, linear head, a loss it knows."""
-    loss = objective.loss
-    known = loss.name in _CODES and LOSSES[loss.name] is loss
-    return (
-        known
-        and objective.head is None
-        and type(objective.model) is TokenModel
-        and (objective.model.over in ("p", "W"))
-    )
+    model = objective.model
+    plain = type(model) is TokenModel and model.over in ("p", "W")
+    return plain and objective.head is None and is_known(objective.loss)
 
 
 def linear_field(
     K: Floats, data: Blocks, loss: Loss
 ) -> tuple[Callable[[Floats], tuple[Floats, float]], Callable[[Floats], Floats]]:
     """The compiled field and its Jacobian for features K (n, T, D)."""
-    mask = data.get("mask")
+    mask, log_counts = data.get("mask"), data.get("log_counts")
     scores = token_scores(data["X"], data["y"], data["v"])
-    offsets = np.zeros(scores.shape)
+    offsets = np.zeros(scores.shape) if log_counts is None else log_counts
     if mask is not None:
-        scores, offsets = np.where(mask, scores, 0.0), np.where(mask, 0.0, -np.inf)
-    rest = (np.ascontiguousarray(K), offsets, scores, _CODES[loss.name])
+        scores, offsets = np.where(mask, scores, 0.0), np.where(mask, offsets, -np.inf)
+    scale = float(np.sqrt(np.mean(np.sum(K * K, axis=-1))))
+    rest = (np.ascontiguousarray(K), offsets, scores, _CODES[loss.name], scale)
     return (lambda y: kernel.field(y, *rest)), (lambda y: kernel.jacobian(y, *rest))
+
+
+def balance_of(
+    problem: Any, weight: Floats, over: str, loss: Any, log_counts: Floats | None = None
+) -> float | None:
+    """|sum of the inputs' pulls| / sqrt(sum (c delta)^2) at p or W; None for a loss not built in."""
+    loss = loss_of(loss)
+    if not is_known(loss):
+        return None
+    pair = (problem.keys, None) if over == "p" else (problem.X, problem.query)
+    data = {"X": problem.X, "y": problem.y, "v": problem.v, "log_counts": log_counts}
+    data |= {} if problem.mask is None else {"mask": problem.mask}
+    return float(linear_field(features(*pair), data, loss)[0](weight.ravel())[1])
 
 
 def autodiff_field(

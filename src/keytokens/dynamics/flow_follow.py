@@ -4,8 +4,8 @@ The field is f = speed * (direction of steepest descent), speed ~ sqrt(1 + |y|^2
 log-norm once training runs away. Landing on a norm is a matter of choosing the last step.
 """
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,14 +13,14 @@ from keytokens._checks import Floats
 from keytokens.dynamics.flow_rosenbrock import rodas_step
 from keytokens.dynamics.trajectory import Reason
 
-CANCELLED = 1e-10  # the pulls of all inputs cancel to this share of their size: a finite limit
+CANCELLED = 1e-12  # the pulls of all inputs cancel to this share of their size: a finite limit
 LANDED, PASSED = 1e-9, 1e-3  # relative distance to the last norm, and to those on the way
 SHORTEST, SECANTS = 1e-13, 30
 
 Attempt = Callable[[float], tuple[Floats, float]]  # step -> (where it ends, its error)
 
 
-@dataclass
+@dataclasses.dataclass
 class Lane:
     """One problem's field, where it is, what it passed, and why it ended.
 
@@ -36,7 +36,7 @@ class Lane:
     most: int
     h: float = 1e-3
     steps: int = 0
-    points: list[Floats] = field(default_factory=list)
+    points: list[Floats] = dataclasses.field(default_factory=list)
     reason: Reason = Reason.NORM
 
     def norm(self, y: Floats) -> float:

@@ -5,9 +5,9 @@ a = K y + offsets, s = softmax(a), gamma (n, T) token scores, m[i] = <s[i], gamm
 c[i] = -loss'(m[i]) > 0, delta[i, t] = s[i, t] (gamma[i, t] - m[i]) = dm[i]/da[i, t].
 
   -grad L = G / n,   G = sum_it c[i] delta[i, t] K[i, t]
-  f = sqrt(1 + |y|^2) G / N,   N^2 = |G|^2 + EASE^2 sum_it (c[i] delta[i, t])^2
+  f = sqrt(1 + |y|^2) G / N,   N^2 = |G|^2 + (EASE scale)^2 sum_it (c[i] delta[i, t])^2
 
-Every product c delta carries the common factor e^-M, M its largest exponent: f does not change
+scale: the size of a key. Every product c delta carries the common factor e^-M, M its largest exponent: f does not change
 and nothing underflows, at any norm. The second term of N is a matter of speed alone: the path
 is that of the gradient flow, but a finite limit is approached smoothly.
 """
@@ -88,10 +88,12 @@ def _pull(d: Floats, K: Floats) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def field(y: Floats, K: Floats, offsets: Floats, scores: Floats, loss: int) -> tuple[Floats, float]:
-    """f (D,), and how far the pulls are from cancelling: |G| / sqrt(sum (c delta)^2)."""
+def field(
+    y: Floats, K: Floats, offsets: Floats, scores: Floats, loss: int, scale: float
+) -> tuple[Floats, float]:
+    """f (D,), and how far the pulls are from cancelling: |G| / (scale sqrt(sum (c delta)^2))."""
     _, d, _ = _weigh(_logits(y, K, offsets), scores, loss)
-    G, size = _pull(d, K).sum(axis=0), (d * d).sum()
+    G, size = _pull(d, K).sum(axis=0), scale * scale * (d * d).sum()
     length = (G * G).sum()
     speed = np.sqrt((1.0 + (y * y).sum()) / (length + EASE * EASE * size))
     return speed * G, np.sqrt(length / size)
@@ -123,14 +125,17 @@ def _curve(K: Floats, s: Floats, d: Floats, bend: Floats) -> tuple[Floats, Float
 
 
 @njit(cache=True, nogil=True)
-def jacobian(y: Floats, K: Floats, offsets: Floats, scores: Floats, loss: int) -> Floats:
+def jacobian(
+    y: Floats, K: Floats, offsets: Floats, scores: Floats, loss: int, scale: float
+) -> Floats:
     """df/dy. (D, D)"""
     s, d, bend = _weigh(_logits(y, K, offsets), scores, loss)
     H, w = _curve(K, s, d, bend)
     G = _pull(d, K).sum(axis=0)
-    square = (G * G).sum() + EASE * EASE * (d * d).sum()
+    ease = (EASE * scale) ** 2
+    square = (G * G).sum() + ease * (d * d).sum()
     speed = np.sqrt((1.0 + (y * y).sum()) / square)
-    slope = y / (1.0 + (y * y).sum()) - (H @ G + EASE * EASE * w) / square
+    slope = y / (1.0 + (y * y).sum()) - (H @ G + ease * w) / square
     for j in range(len(y)):
         H[j] = speed * (H[j] + G[j] * slope)
     return H

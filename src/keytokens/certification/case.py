@@ -1,0 +1,143 @@
+"""One problem and one answer to it, with everything the judgement is made of."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from keytokens._checks import Booleans, Floats, Integers
+from keytokens._extras import require
+from keytokens.attention import token_scores
+from keytokens.certification.answers import Answer, attended, logits_of
+from keytokens.problem import TokenProblem
+from keytokens.svm.att import att_svm
+from keytokens.svm.solution import Solution
+
+TIED = 0.1  # a token below this share of the best margin has not been left behind
+CANCELLED = 1e-6  # pulls of all inputs that cancel to this share of their size: at rest
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What `certify` judges. log_counts (n, T): how often each token stands in its input."""
+
+    problem: TokenProblem
+    answer: Answer
+    threshold: float
+    norm: Any
+    loss: Any
+    head: Any
+    log_counts: Floats | None = None
+
+    @cached_property
+    def logits(self) -> Floats:
+        return logits_of(self.problem, self.answer)
+
+    @cached_property
+    def log_s(self) -> Floats:
+        return attended(self.logits, self.log_counts)
+
+    @cached_property
+    def mask(self) -> Booleans:
+        shape = (self.problem.n, self.problem.T)
+        return np.ones(shape, bool) if self.problem.mask is None else self.problem.mask
+
+    @cached_property
+    def v(self) -> Floats:
+        """The linear head: trained, or the problem's."""
+        return self.answer.blocks.get("v", self.problem.v)
+
+    @cached_property
+    def scores(self) -> Floats:
+        """gamma[i, t] = y_i <grad psi(pooled_i), x_it>, psi linear unless given; masked: -inf."""
+        X, y = self.problem.X, self.problem.y
+        if self.head is None:
+            gamma = token_scores(X, y, self.v)
+        else:
+            with require("jax", "lab").enable_x64(True):
+                jax = require("jax", "lab")
+                slopes = np.asarray(jax.vmap(jax.grad(self.head))(self.pooled))
+            gamma = y[:, None] * (X @ slopes[..., None])[..., 0]
+        return np.where(self.mask, gamma, -np.inf)
+
+    @cached_property
+    def pooled(self) -> Floats:
+        """What attention hands to the head. (n, d)"""
+        return (np.exp(self.log_s)[:, None, :] @ self.problem.X)[:, 0]
+
+    @cached_property
+    def selected(self) -> Integers:
+        """The heaviest token of each input. (n,)"""
+        return self.logits.argmax(axis=-1)
+
+    @cached_property
+    def heavy(self) -> Booleans:
+        """Tokens whose weight is above the threshold, the selected one always. (n, T)"""
+        heavy = self.log_s > np.log(self.threshold)
+        np.put_along_axis(heavy, self.selected[:, None], True, axis=-1)
+        return heavy
+
+    @cached_property
+    def single(self) -> Solution:
+        """The Att-SVM of one token per input."""
+        return self.solve(np.zeros((self.problem.n, self.problem.T), bool))
+
+    def solve(self, equal: Booleans) -> Solution:
+        over = self.answer.geometry
+        return att_svm(self.problem, self.selected, over, self.norm, equal=equal)
+
+    @cached_property
+    def kept(self) -> Booleans:
+        """The selected token and those that stay tied to it: heavy, and hardly left behind.
+
+        Left behind: a lead of the selected token above TIED times what the best direction of
+        this length gives. So an unsaturated answer is judged by its direction, not its length.
+        """
+        if self.is_finite or not self.single.is_feasible:
+            return self.heavy
+        lead = np.take_along_axis(self.logits, self.selected[:, None], axis=-1) - self.logits
+        size = np.linalg.norm(self.answer.weight)
+        direction = self.single.direction
+        assert direction is not None
+        best = size / np.linalg.norm(direction)
+        kept = self.heavy & (lead < TIED * best)
+        return (kept & ~self.copies) | self.chosen
+
+    @cached_property
+    def chosen(self) -> Booleans:
+        return np.arange(self.problem.T) == self.selected[:, None]
+
+    @cached_property
+    def copies(self) -> Booleans:
+        """Exact copies of the selected token need no constraint to stay tied."""
+        X = self.problem.X
+        chosen = np.take_along_axis(X, self.selected[:, None, None], axis=1)
+        return (chosen == X).all(axis=-1) & self.mask
+
+    @cached_property
+    def left(self) -> float:
+        """log of the largest weight on a token that is neither heavy nor masked."""
+        rest = np.where(self.heavy | ~self.mask, -np.inf, self.log_s)
+        return float(rest.max())
+
+    @cached_property
+    def balance(self) -> float | None:
+        """|sum of the inputs' pulls| over their size: 0 at a finite limit. None: not computed."""
+        from keytokens.dynamics.flow_fields import balance_of
+
+        if self.head is not None or self.answer.over in ("vp",):
+            return None
+        return balance_of(self.problem, self.answer.weight, self.answer.geometry, self.loss,
+                          self.log_counts)  # fmt: skip
+
+    @cached_property
+    def is_finite(self) -> bool:
+        """At rest: the pulls cancel, far below the weight that is left to be moved."""
+        if (self.heavy & self.mask).sum() == self.problem.n and self.balance is None:
+            return False
+        if self.balance is None:
+            return self.answer.reason is not None and self.answer.reason.name == "CONVERGED"
+        small = np.log(max(self.balance, 1e-300))
+        rest = self.left if np.isfinite(self.left) else 0.0
+        return bool(small < np.log(CANCELLED) and small < rest + np.log(1e-2))

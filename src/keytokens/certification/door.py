@@ -1,0 +1,112 @@
+"""`certify`: read the problem, read the answer, judge."""
+
+from typing import Any
+
+import numpy as np
+
+from keytokens import _checks as check
+from keytokens.certification.answers import Answer, read_answer
+from keytokens.certification.case import Case
+from keytokens.certification.certificate import Certificate
+from keytokens.certification.dense import judge
+from keytokens.errors import raise_input
+from keytokens.problem import EmbeddingProblem, NextTokenProblem, TokenProblem
+
+
+def certify(
+    problem: Any,
+    answer: Any,
+    over: str | None = None,
+    threshold: float = 1e-3,
+    norm: Any = None,
+    loss: Any = "logistic",
+    head: Any = None,
+) -> Any:
+    """Judge a run, or an answer that anybody found, from the problem and the answer alone.
+
+    answer: a `Trajectory`; an array p (d,) or W (d, d); {"K", "Q"} (d, m) each, as in a trained
+    network's head; {"v", "p"}; {"E", "p"}. threshold: the weight above which a token may count as
+    kept. norm: of the Att-SVM; l2 unless given, nuclear for K and Q, q for mirror descent. loss and
+    head: those of the training; they decide what is at rest. A batch gives a tuple.
+
+    The key and query matrices of somebody's trained head, on her own tokens:
+
+    >>> import numpy as np, keytokens as kt
+    >>> problem = kt.random_problem(n=3, T=4, d=8, seed=1)
+    >>> K, Q = np.load("head.npz").values() if False else (np.eye(8), 9 * np.eye(8))
+    >>> kt.certify(problem, {"K": K, "Q": Q}).optimality in ("global", "local", "none")
+    True
+    """
+    threshold = check.positive("threshold", threshold)
+    if threshold >= 0.5:
+        raise_input("threshold", "be below 1/2", f"{threshold:g}")
+    if not isinstance(problem, (TokenProblem, EmbeddingProblem, NextTokenProblem)):
+        raise_input(
+            "problem", "be a token, embedding or next-token problem", type(problem).__name__
+        )
+    options = {"over": over, "threshold": threshold, "norm": norm, "loss": loss, "head": head}
+    if problem.batch is None:
+        return _one(problem, answer, **options)
+    return tuple(_one(problem[k], _pick(answer, k), **options) for k in range(problem.batch))
+
+
+def _pick(answer: Any, k: int) -> Any:
+    """The k-th answer of a batch."""
+    if isinstance(answer, dict):
+        return {name: np.asarray(a)[k] for name, a in answer.items()}
+    return answer[k]
+
+
+def _one(problem: Any, answer: Any, over: str | None, **options: Any) -> Certificate:
+    return _READERS[type(problem)](problem, answer, over, **options)
+
+
+def _token(problem: TokenProblem, answer: Any, over: str | None, **options: Any) -> Certificate:
+    d = problem.d
+    shapes = {"p": problem.keys.shape[-1:], "W": (d, d)}
+    found = read_answer(answer, over, shapes)
+    return judge(Case(problem, _moving(found), **_with_norm(options, found)))
+
+
+def _with_norm(options: dict[str, Any], answer: Answer) -> dict[str, Any]:
+    if options["norm"] is None:
+        options["norm"] = "nuclear" if answer.over == "KQ" else "l2"
+    return options
+
+
+def _moving(answer: Answer) -> Answer:
+    if not np.isfinite(answer.weight).all() or not answer.weight.any():
+        raise_input("answer", "differ from zero and be finite", "zeros or NaN")
+    return answer
+
+
+def _embedding(
+    problem: EmbeddingProblem, answer: Any, over: str | None, **options: Any
+) -> Certificate:
+    """Tokens of a sentence are its distinct ones, each with the log of its count."""
+    found = read_answer(answer, over, {"p": (problem.d,), "W": (0,)})
+    if found.over not in ("p", "Ep"):
+        raise_input("over", "be 'p' or 'Ep' for an embedding problem", repr(found.over))
+    E = found.blocks.get("E", problem.embedding)
+    most = int((problem.counts > 0).sum(axis=-1).max())
+    order = np.argsort(problem.counts == 0, axis=-1, kind="stable")[:, :most]
+    counts = np.take_along_axis(problem.counts, order, axis=-1)
+    tokens = TokenProblem(E[order], problem.y, problem.v, mask=counts > 0)
+    log_counts = np.log(np.where(counts > 0, counts, 1.0))
+    bare = Answer("p", {"p": found.blocks["p"]}, None, found.reason)
+    case = Case(tokens, _moving(bare), **_with_norm(options, bare), log_counts=log_counts)
+    return judge(case)
+
+
+def _next(problem: NextTokenProblem, answer: Any, over: str | None, **options: Any) -> Certificate:
+    from keytokens.certification.next_token import judge_next
+
+    found = read_answer(answer, over, {"W": (problem.d, problem.d), "p": (0,)})
+    return judge_next(problem, _moving(found), options["threshold"])
+
+
+_READERS: dict[type, Any] = {
+    TokenProblem: _token,
+    EmbeddingProblem: _embedding,
+    NextTokenProblem: _next,
+}

@@ -1,0 +1,219 @@
+"""Which theorem speaks about an answer, and whether its assumptions hold there."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from keytokens._checks import Floats
+from keytokens.certification.certificate import Certificate
+from keytokens.certification.theorems import DERIVED, QUOTED, READING, Assumption, Theorem
+from keytokens.dynamics.laws import key_inequality
+from keytokens.problem import optimal_tokens
+from keytokens.svm.att import att_svm
+from keytokens.svm.solution import Solution
+
+
+def theorems(case: Any, solution: Solution | None, cert: Certificate) -> tuple[Theorem, ...]:
+    """The most direct one first."""
+    if cert.optimality == "finite":
+        return (_no_saturation(case),)
+    assert solution is not None
+    if solution.direction is None:
+        return (_infeasible(solution),)
+    if case.answer.over == "vp":
+        from keytokens.certification.joint import joint_theorem
+
+        return (joint_theorem(case),)
+    if case.head is not None or (cert.kept.sum(axis=-1) > 1).any():
+        return (_several(case, solution, cert),)
+    chosen = [converse(cert)] if cert.optimality == "none" else [_local(case, solution, cert)]
+    if case.norm not in ("l2", 2):
+        chosen.append(_other_norm(case))
+    elif cert.optimality == "global":
+        return (_global(case), *chosen)
+    return tuple(chosen)
+
+
+def _no_saturation(case: Any) -> Theorem:
+    moving = Assumption("the inputs' pulls do not cancel", False, case.balance, "they cancel to")
+    return Theorem(
+        "Max-margin convergence", "the direction converges to an Att-SVM.", QUOTED, (moving,)
+    )
+
+
+def _infeasible(solution: Solution) -> Theorem:
+    proof = Assumption(
+        "the Att-SVM of the selection is feasible",
+        False,
+        solution.conflict.residual,
+        "relative residual of the proof that it is not",
+    )
+    return Theorem("Max-margin convergence", "the direction is that Att-SVM's.", QUOTED, (proof,))
+
+
+def _global(case: Any) -> Theorem:
+    says = (
+        "gradient descent goes to the Att-SVM direction of the optimal tokens; with one input from "
+        "any start, with several only where it is not drawn to a locally optimal one first."
+    )
+    parts = (_unique(case), _feasible_optimum(case), _equal_rest(case), *_key(case))
+    return Theorem("Global convergence", says, READING, parts)
+
+
+def _unique(case: Any) -> Assumption:
+    """The smallest lead of an optimal token over the rest of its input, copies of it left out."""
+    best = case.scores.max(axis=-1, keepdims=True)
+    opt = optimal_in(case)
+    copy = (_rows(case.problem.X, opt) == case.problem.X).all(axis=-1)
+    rest = np.where(copy | ~case.mask, -np.inf, case.scores)
+    lead = float((best[:, 0] - rest.max(axis=-1)).min())
+    return Assumption(
+        "every input has one optimal token", lead > 0, lead, "smallest lead over the next score"
+    )
+
+
+def optimal_in(case: Any) -> Any:
+    """The best-scoring token of each input, by the head that was trained. (n,)"""
+    return optimal_tokens(case.problem) if case.head is None else case.scores.argmax(axis=-1)
+
+
+def _rows(X: Floats, tokens: Any) -> Floats:
+    return np.take_along_axis(X, tokens[:, None, None], axis=1)
+
+
+def _feasible_optimum(case: Any) -> Assumption:
+    found = att_svm(case.problem, optimal_in(case), case.answer.geometry)
+    return Assumption(
+        "the Att-SVM of the optimal tokens is feasible",
+        found.direction is not None,
+        float(found.margin),
+        "margin",
+    )
+
+
+def _equal_rest(case: Any) -> Assumption:
+    """One input, or equal non-optimal scores."""
+    best = np.arange(case.problem.T) == optimal_in(case)[:, None]
+    rest = np.ma.masked_array(case.scores, mask=best | ~case.mask)
+    spread = float(np.ma.filled(np.ptp(rest, axis=-1), 0.0).max())
+    scale = 1e-12 * (1.0 + np.abs(case.scores[case.mask]).max())
+    return Assumption(
+        "one input, or equal scores among each input's other tokens",
+        case.problem.n == 1 or spread <= scale,
+        spread,
+        f"{case.problem.n} inputs, largest spread",
+    )
+
+
+def _key(case: Any) -> tuple[Assumption, ...]:
+    """The key inequality at the saved points of a run over p or W."""
+    path, over = case.answer.path, case.answer.over
+    if path is None or over not in ("p", "W") or case.head is not None or not _named(case.loss):
+        return ()
+    goal = att_svm(case.problem, optimal_in(case), over).direction
+    if goal is None or case.log_counts is not None:
+        return ()
+    worst = float(np.nanmax(key_inequality(case.problem, path[over], goal, case.loss, over)))
+    text = "<grad L, p^mm> < 0 along this run"
+    return (Assumption(text, worst < 0, worst, "largest cosine"),)
+
+
+def _named(loss: Any) -> bool:
+    return loss in ("logistic", "exponential", "linear")
+
+
+def _local(case: Any, solution: Solution, cert: Certificate) -> Theorem:
+    says = (
+        "from a start this far out, in a cone around p^mm of this selection, the norm grows "
+        "without bound and the direction goes to p^mm."
+    )
+    lead = _smallest_lead(case, solution)
+    ratio = float(np.linalg.norm(case.answer.weight) * cert.best_margin)
+    radius = _radius(case, solution)
+    parts = (
+        Assumption("locally optimal", lead > 0, lead, "smallest lead over a support token"),
+        Assumption(
+            f"far out: ||p|| / ||p^mm|| at least {radius:.4g}", ratio >= radius, ratio, "it is"
+        ),
+        Assumption(
+            "in the cone: at least half the best margin", cert.margin_ratio >= 0.5,
+            cert.margin_ratio, "share of the margin",
+        ),
+    )  # fmt: skip
+    return Theorem("Local convergence", says, f"{READING}, radius {DERIVED}", parts)
+
+
+def _leads(case: Any) -> Floats:
+    """Score of the selected token minus each other's; masked: inf. (n, T)"""
+    chosen = np.take_along_axis(case.scores, case.selected[:, None], axis=-1)
+    return chosen - case.scores
+
+
+def _smallest_lead(case: Any, solution: Solution) -> float:
+    return float(np.where(solution.support, _leads(case), np.inf).min())
+
+
+def _radius(case: Any, solution: Solution) -> float:
+    """1 + ln[(gamma_bad - gamma_a) / ((gamma_a - gamma_support)(slack - 1))] / (slack - 1).
+
+    The largest over non-support tokens that outscore the selected one; gamma_support the best
+    support token of the same input; slack = <p^mm, k_a - k_bad>. At least 1.
+    """
+    from keytokens.certification.answers import Answer, logits_of
+
+    over = case.answer.geometry
+    assert solution.direction is not None
+    a = logits_of(case.problem, Answer(over, {over: solution.direction}, None, None))
+    slack = np.take_along_axis(a, case.selected[:, None], axis=-1) - a
+    lead = _leads(case)
+    weakest = np.where(solution.support, lead, np.inf).min(axis=-1, keepdims=True)
+    bad = (lead < 0) & case.mask & np.isfinite(weakest) & (slack > 1)
+    if not bad.any() or (weakest[np.isfinite(weakest)] <= 0).any():
+        return 1.0
+    i, _ = np.nonzero(bad)
+    excess = slack[bad] - 1
+    radii = 1 + np.log(-lead[bad] / (weakest[i, 0] * excess)) / excess
+    return max(1.0, float(radii.max()))
+
+
+def converse(cert: Certificate) -> Theorem:
+    """A support token that is not outscored pushes the direction away."""
+    says = "a support token that outscores the selected one pushes p away from p^mm."
+    worst = cert.offenders[0]
+    part = Assumption(
+        f"support token {worst.token} of input {worst.input}, of positive multiplier, outscores "
+        "the selected one",
+        (worst.lead < 0 and worst.multiplier > 0) or (None if worst.lead == 0 else False),
+        -worst.lead,
+        "by",
+    )
+    return Theorem("Converse", says, READING, (part,))
+
+
+def _several(case: Any, solution: Solution, cert: Certificate) -> Theorem:
+    says = (
+        "W ~ W_fin + R W_dir, W_dir with equality among the tokens kept together and at least 1 "
+        "against the rest."
+    )
+    ties = cert.kept & (np.arange(case.problem.T) != case.selected[:, None])
+    rows = solution.support & ~ties
+    cost = float(np.where(rows, _leads(case), np.inf).min())
+    parts = [
+        Assumption(
+            "moving attention to a support token costs at first order", cost > 0, cost,
+            "smallest cost",
+        ),
+    ]  # fmt: skip
+    return Theorem("Nonlinear head and several kept tokens", says, READING, tuple(parts))
+
+
+def _other_norm(case: Any) -> Theorem:
+    if case.norm == "nuclear":
+        says = "training the factors of W = K Q^T goes to the nuclear-norm Att-SVM."
+        part = Assumption("factors K, Q are trained", case.answer.over == "KQ" or None)
+        return Theorem("Factored attention", says, QUOTED, (part,))
+    says = "mirror descent with potential ||.||_q^q / q goes to the l_q-norm Att-SVM."
+    ok = isinstance(case.norm, (int, float)) and 1 < case.norm < math.inf
+    part = Assumption("q > 1", ok, float(case.norm) if ok else None, "q =")
+    return Theorem("Mirror descent", says, QUOTED, (part,))

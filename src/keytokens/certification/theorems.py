@@ -1,0 +1,59 @@
+"""Theorems as data: what each says, whose reading it is, and which numbers decide it."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+QUOTED = "as the papers state it"
+READING = "our reading of the papers"
+DERIVED = "derived here and checked numerically"
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """One hypothesis of a theorem: whether it holds here, and the number that decides.
+
+    holds: True, False, or None where the answer alone cannot tell.
+    """
+
+    text: str
+    holds: bool | None
+    number: float | None = None
+    meaning: str = ""
+
+    def __str__(self) -> str:
+        verdict = {True: "holds", False: "fails", None: "not known from this answer"}[self.holds]
+        number = "" if self.number is None else f" ({self.meaning} {self.number:.4g})"
+        return f"{self.text}: {verdict}{number}"
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """A theorem that speaks about an answer, with its assumptions checked on it."""
+
+    name: str
+    says: str
+    source: str
+    assumptions: tuple[Assumption, ...]
+
+    @property
+    def applies(self) -> bool | None:
+        """True when all assumptions hold, False when one fails, None when one is unknown."""
+        verdicts = [a.holds for a in self.assumptions]
+        if False in verdicts:
+            return False
+        return None if None in verdicts else True
+
+    def __str__(self) -> str:
+        word = {True: "applies", False: "does not apply", None: "is open"}[self.applies]
+        checked = "; ".join(map(str, self.assumptions))
+        return f"{self.name} ({self.source}) {word}: {self.says} Assumptions: {checked}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> "Theorem":
+        """The inverse of `to_dict`."""
+        parts = tuple(Assumption(**a) for a in plain["assumptions"])
+        return cls(plain["name"], plain["says"], plain["source"], parts)
