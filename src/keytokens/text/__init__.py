@@ -1,4 +1,4 @@
-"""Reading files of texts, cutting them into tokens, counting n-grams. Knows nothing of attention."""
+"""Reading texts, cutting them into tokens, counting n-grams. Knows nothing of attention."""
 
 from keytokens.text.counter import Counter
 from keytokens.text.reading import Table, read_batches, read_table

@@ -1,6 +1,5 @@
 """Texts to a sparse matrix of n-gram counts."""
 
-from collections import Counter as Tally
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -8,13 +7,42 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+import keytokens._checks as check
 from keytokens.errors import raise_input
+from keytokens.text._threads import available
+from keytokens.text.characters import UNICODE
+from keytokens.text.cutting import CompiledCutter, Cut, Cutter, FunctionCutter
+from keytokens.text.ngrams import Level, document_frequency, extended
+from keytokens.text.rows import sparse_rows
+from keytokens.text.scanning import renumber
 from keytokens.text.tokenizer import Tokenizer
+from keytokens.text.vocabulary import Vocabulary, grown
+
+Tokenize = Callable[[str], list[str]]
+_LARGEST = 2**31 - 1
 
 
 class Counter:
-    """Counts n-grams. Columns run from the n-gram in most texts to the one in fewest; ties: fewer
-    tokens first, then by the columns' order of their tokens."""
+    """Counts the n-grams of texts.
+
+    ngrams: the shortest and the longest n-gram, in tokens. They run over punctuation marks, which
+        are tokens, and never from one text into the next.
+    min_count: the number of texts an n-gram must occur in to become a column.
+    max_features: at most so many columns, the ones in the most texts.
+    binary: 1 for an n-gram that occurs, instead of how often it does.
+    tokenizer: a Tokenizer, or a function of yours from a text to its list of tokens.
+    threads: all cores unless given; the result does not depend on it.
+
+    Columns run from the n-gram in the most texts to that in the fewest; among equals, fewer tokens
+    come first and then the order of the tokens' code points.
+
+    >>> counter = Counter(ngrams=(1, 2), binary=False)
+    >>> counter.fit_transform(["Good, good film", "good film!"]).toarray()
+    array([[1., 2., 1.],
+           [1., 1., 1.]])
+    >>> counter.vocabulary_
+    ['film', 'good', 'good film']
+    """
 
     def __init__(
         self,
@@ -22,74 +50,160 @@ class Counter:
         min_count: int = 2,
         max_features: int | None = None,
         binary: bool = True,
-        tokenizer: Tokenizer | Callable[[str], list[str]] | None = None,
+        tokenizer: Tokenizer | Tokenize | None = None,
+        threads: int | None = None,
     ) -> None:
-        self.ngrams, self.min_count, self.max_features = ngrams, min_count, max_features
-        self.binary, self.tokenizer = binary, tokenizer or Tokenizer()
+        self.ngrams = _checked_ngrams(ngrams)
+        self.min_count = check.integer("min_count", min_count, least=1)
+        if max_features is not None:
+            check.integer("max_features", max_features, least=1)
+        self.max_features, self.binary = max_features, bool(binary)
+        self.tokenizer = Tokenizer() if tokenizer is None else tokenizer
+        self.threads = available() if threads is None else check.integer("threads", threads, 1)
+        self._vocabulary: Vocabulary | None = None
 
-    def _grams(self, tokens: list[str]) -> list[tuple[str, ...]]:
-        low, high = self.ngrams
-        return [
-            tuple(tokens[i : i + k])
-            for k in range(low, high + 1)
-            for i in range(len(tokens) - k + 1)
-        ]
+    def fit(self, texts: Iterable[str]) -> "Counter":
+        """Learn the columns from `texts`."""
+        self.fit_transform(texts)
+        return self
 
     def fit_transform(self, texts: Iterable[str]) -> sparse.csr_array:
-        bags = [self._grams(self.tokenizer(text)) for text in texts]
-        seen = Tally(gram for bag in bags for gram in set(bag))
-        kept = [gram for gram, count in seen.items() if count >= self.min_count]
-        kept.sort(key=lambda g: (-seen[g], len(g), g))
-        if not kept:
-            raise_input("texts", f"share n-grams (min_count={self.min_count})", "none")
-        self._column = {g: j for j, g in enumerate(kept[: self.max_features])}
-        self.vocabulary_ = [" ".join(g) for g in self._column]
-        return self._rows(bags)
+        """Learn the columns from `texts` and count them there. (n, columns)"""
+        low, high = self.ngrams
+        cut = self._cutter.cut(texts, self.threads)
+        words, codes, tokens = self._frequent(cut)
+        levels, nodes = [tokens], [codes]
+        for order in range(1, high):
+            level, longer = extended(
+                nodes[-1], codes, cut.starts, order, self.min_count, self.threads
+            )
+            levels.append(level)
+            nodes.append(longer)
+        n = cut.starts.size - 1
+        self._vocabulary, columns = grown(words, levels, n, low, self.max_features)
+        if not self._vocabulary.width:
+            _raise_empty(n, self.min_count, cut.size)
+        for column, node in zip(columns, nodes[low - 1 :], strict=True):
+            renumber(node, column, node)
+        return self._rows(np.stack(nodes[low - 1 :]), cut.starts)
 
     def transform(self, texts: Iterable[str]) -> sparse.csr_array:
-        return self._rows([self._grams(self.tokenizer(text)) for text in texts])
-
-    def _rows(self, bags: list[list[tuple[str, ...]]]) -> sparse.csr_array:
-        rows = [
-            sorted(Tally(self._column[g] for g in b if g in self._column).items()) for b in bags
-        ]
-        indptr = np.cumsum([0, *map(len, rows)]).astype(np.int32)
-        indices = np.array([j for row in rows for j, _ in row], np.int32)
-        data = np.array([1.0 if self.binary else c for row in rows for _, c in row], np.float64)
-        return sparse.csr_array((data, indices, indptr), (len(rows), len(self._column)))
+        """Count the known n-grams of other texts. (n, columns)"""
+        codes, starts = self._cutter.known(texts, self._fitted, self.threads)
+        return self._rows(self._fitted.columns_at(codes, *self.ngrams), starts)
 
     def spans(self, text: str) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-        """Columns, starts and ends (code points) of the n-grams found in `text`, in order."""
-        tokens = self.tokenizer.tokens(text)  # type: ignore[union-attr]
-        low, high = self.ngrams
-        found = [
-            (self._column[gram], tokens[i][1], tokens[i + k - 1][2])
-            for i in range(len(tokens))
-            for k in range(low, high + 1)
-            if (gram := tuple(t for t, _, _ in tokens[i : i + k])) in self._column
-            and len(gram) == k
-        ]
-        columns, starts, ends = np.array(found, np.int64).reshape(-1, 3).T
-        return columns.astype(np.int32), starts, ends
+        """Column, start and end of every known n-gram of one text, in the order they begin.
+
+        Places are code points of the original text, so text[start:end] is the n-gram as written.
+        """
+        codes, starts, ends = self._cutter.placed(text, self._fitted)
+        columns = self._fitted.columns_at(codes, *self.ngrams)
+        place, order = np.nonzero(columns.T >= 0)
+        last = place + order + self.ngrams[0] - 1
+        return columns[order, place], starts[place], ends[last]
+
+    @property
+    def vocabulary_(self) -> list[str]:
+        """Each column's n-gram, its tokens joined by one space."""
+        return self._fitted.ngrams
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        return self._fitted.width
+
+    def select(self, columns: Any) -> "Counter":
+        """A counter of the given columns alone, in the given order."""
+        chosen = check.indices("columns", columns, self.n_features, "column", "place")
+        if np.unique(chosen).size != chosen.size:
+            raise_input("columns", "be distinct", "one of them twice")
+        result = self._unfitted_copy()
+        result._vocabulary = self._fitted.selected(chosen)
+        return result
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays and JSON-able options for the model file."""
-        grams = ["\n".join(g).encode() for g in self._column]
-        offsets = np.cumsum([0, *map(len, grams)])
-        options = dict(ngrams=list(self.ngrams), min_count=self.min_count, binary=self.binary)
-        return {"bytes": np.frombuffer(b"".join(grams), np.uint8), "offsets": offsets}, options
+        """Arrays and JSON-able options, from which `from_state` builds the same counter."""
+        own = isinstance(self.tokenizer, Tokenizer)
+        options = {
+            "ngrams": list(self.ngrams),
+            "min_count": self.min_count,
+            "max_features": self.max_features,
+            "binary": self.binary,
+            "punctuation": self.tokenizer.punctuation if own else None,
+            "unicode": UNICODE,
+        }
+        return self._fitted.arrays(), options
 
     @classmethod
     def from_state(
         cls,
         arrays: dict[str, NDArray[Any]],
         options: dict[str, Any],
-        tokenizer: Callable[[str], list[str]] | None = None,
+        tokenizer: Tokenize | None = None,
     ) -> "Counter":
-        """The counter that `state` described; a tokeniser of your own must be given again."""
-        self = cls(**options | {"ngrams": tuple(options["ngrams"]), "tokenizer": tokenizer})
-        data, offsets = arrays["bytes"].tobytes(), arrays["offsets"]
-        grams = [data[a:b].decode() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
-        self._column = {tuple(g.split("\n")): j for j, g in enumerate(grams)}
-        self.vocabulary_ = [" ".join(g) for g in self._column]
+        """The counter that `state` described; a tokeniser function must be given again."""
+        options = dict(options)
+        punctuation, unicode = options.pop("punctuation"), options.pop("unicode")
+        if unicode != UNICODE:
+            raise_input("the counter's characters", f"be those of Unicode {UNICODE}", unicode)
+        if punctuation is None and tokenizer is None:
+            raise_input("tokenizer", "be the function this counter was fitted with", "none")
+        own = tokenizer if punctuation is None else Tokenizer(punctuation)
+        self = cls(**options | {"ngrams": tuple(options["ngrams"]), "tokenizer": own})
+        self._vocabulary = Vocabulary.from_arrays(arrays)
         return self
+
+    @property
+    def _fitted(self) -> Vocabulary:
+        if self._vocabulary is None:
+            raise_input("counter", "be fitted before use", "one that has seen no texts")
+        return self._vocabulary
+
+    @property
+    def _cutter(self) -> Cutter:
+        if isinstance(self.tokenizer, Tokenizer):
+            return CompiledCutter(self.tokenizer)
+        return FunctionCutter(self.tokenizer)
+
+    def _unfitted_copy(self) -> "Counter":
+        return Counter(
+            self.ngrams,
+            self.min_count,
+            self.max_features,
+            self.binary,
+            self.tokenizer,
+            self.threads,
+        )
+
+    def _frequent(self, cut: Cut) -> tuple[list[bytes], NDArray[np.int32], Level]:
+        """The tokens in at least `min_count` texts, spelled and in order, and codes for them."""
+        if cut.codes.size > _LARGEST:
+            raise_input("texts", f"hold at most {_LARGEST} tokens together", cut.codes.size)
+        frequency = document_frequency(cut.codes, cut.starts, cut.size, self.threads)
+        kept = np.flatnonzero(frequency >= self.min_count)
+        words = cut.spell(kept)
+        order = sorted(range(kept.size), key=words.__getitem__)
+        rank = np.full(cut.size, -1, np.int32)
+        rank[kept[order]] = np.arange(kept.size, dtype=np.int32)
+        renumber(cut.codes, rank, cut.codes)
+        none = np.empty(0, np.int32)
+        tokens = Level(none, none, frequency[kept[order]])
+        return [words[k] for k in order], cut.codes, tokens
+
+    def _rows(self, columns: NDArray[np.int32], starts: NDArray[np.int64]) -> sparse.csr_array:
+        return sparse_rows(columns, starts, self.n_features, self.binary, self.threads)
+
+
+def _checked_ngrams(ngrams: object) -> tuple[int, int]:
+    if not isinstance(ngrams, (tuple, list)) or len(ngrams) != 2:
+        raise_input("ngrams", "be a pair: shortest and longest", repr(ngrams))
+    low, high = (check.integer("ngrams", k, least=1) for k in ngrams)
+    if high < low:
+        raise_input("ngrams", "begin with the shorter length", repr(ngrams))
+    return low, high
+
+
+def _raise_empty(texts: int, min_count: int, tokens: int) -> None:
+    rule = f"have an n-gram that occurs in at least min_count={min_count} of them"
+    raise_input("texts", rule, f"none in {texts} texts with {tokens} distinct tokens")
