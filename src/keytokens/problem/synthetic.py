@@ -56,9 +56,8 @@ def contextual_problem(
     check.number("delta_w", delta_w)
     level = check.non_negative("noise", noise) / np.sqrt(d)
     first = int(np.ceil(relevant * T))
-    return _drawn(
-        lambda rng: _contextual(rng, n, T, d, contexts, first, *sizes, level), seed, batch
-    )
+    shape, sizes = (n, T, d, contexts, first), (delta_q, delta_w, level)
+    return _drawn(lambda rng: _contextual(rng, *shape, *sizes), seed, batch)
 
 
 def _contextual(
