@@ -18,7 +18,7 @@ from keytokens.svm.solution import Conflict
 
 @dataclass(frozen=True, eq=False)
 class CorpusConflict(Conflict):
-    """A conflict whose vector is sparse (n, V) and whose tokens are columns.
+    """A conflict whose vector is sparse (n, V) and whose tokens are columns; str() tells it.
 
     selected (n,): the column each input's rows compare with, -1 where the input is empty.
     """
@@ -29,12 +29,21 @@ class CorpusConflict(Conflict):
         vector: Any = self.vector.tocoo()  # type: ignore[attr-defined]
         rows, columns = vector.coords
         order = np.argsort(-np.abs(vector.data), kind="stable")
-        return [
-            (int(i), int(self.selected[i]), int(columns[k])) for k, i in zip(order, rows[order])
-        ]
+        inputs = rows[order]
+        triples = np.column_stack([inputs, self.selected[inputs], columns[order]])
+        return [(i, s, t) for i, s, t in triples.tolist()]
 
     def __str__(self) -> str:
-        return self.cycle or super().__str__()
+        return self.cycle or self._in_words()
+
+    def _in_words(self, shown: int = 6) -> str:
+        """The heaviest rows by name; the others by their number."""
+        pairs = self.pairs
+        named = [f"input {i} (token {s} over token {t})" for i, s, t in pairs[:shown]]
+        more = f" and {len(pairs) - shown} more" if len(pairs) > shown else ""
+        if len(pairs) == 1:
+            return f"{named[0]} asks two tokens that look the same to differ."
+        return f"{', '.join(named)}{more}: a weighted sum of these differences is zero."
 
 
 def conflict_of(

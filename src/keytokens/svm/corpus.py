@@ -125,7 +125,7 @@ def _refused(corpus: Corpus, gram: Gram, selected: Any, u: Floats, said: str = "
     return Solution(
         direction=None,
         margin=0.0,
-        multipliers=corpus.matrix(u),
+        multipliers=corpus.matrix(np.zeros(len(u))),
         support=corpus.matrix(np.zeros(len(u), bool)),
         is_locally_optimal=None,
         certificate=Certificate(np.inf, np.inf, np.nan, np.nan),

@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from keytokens._checks import Floats
+from keytokens._checks import Booleans, Floats
 from keytokens.svm.forest import Forest, flows, potentials, spanning_forest
 from keytokens.svm.graph import SelectionGraph
+
+_EXCHANGES = 20
+_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +38,23 @@ class NodeMetric:
 
 
 def solve_graph(graph: SelectionGraph, metric: NodeMetric) -> tuple[Floats, Floats]:
-    """u (C,) and lambda (E,), to rounding wherever the tight edges are told apart."""
+    """u (C,) and lambda (E,): the interior point's answer, or a vertex near it that is better.
+
+    A wrongly tight edge shows as a negative multiplier, a wrongly slack one as a short edge: a
+    few exchanges, as in an active-set method, usually end at the exact optimum.
+    """
     B = graph.incidence()
-    u, multipliers = _interior(B, metric)
-    exact = _vertex(graph, B, metric, u, multipliers)
-    return min((exact, (u, multipliers)), key=lambda pair: _error(B, metric, *pair))
+    u, multipliers = best = _interior(B, metric)
+    error, tight = _error(B, metric, *best), multipliers > np.maximum(B @ u - 1, 0.0)
+    for _ in range(_EXCHANGES):
+        exact, flow = _vertex(graph, B, metric, multipliers, tight)
+        found = exact, np.maximum(flow, 0.0)
+        new = _error(B, metric, *found)
+        best, error = (found, new) if new < error else (best, error)
+        tight = (tight & (flow >= -_ROUNDING)) | (B @ exact < 1 - _ROUNDING)
+        if error <= _ROUNDING:
+            break
+    return best
 
 
 def _interior(B: Any, metric: NodeMetric) -> tuple[Floats, Floats]:
@@ -72,21 +87,21 @@ def _settings(clarabel: Any) -> Any:
 
 
 def _vertex(
-    graph: SelectionGraph, B: Any, metric: NodeMetric, u: Floats, multipliers: Floats
+    graph: SelectionGraph, B: Any, metric: NodeMetric, multipliers: Floats, tight: Booleans
 ) -> tuple[Floats, Floats]:
-    """The exact optimum from the edges that are tight: lambda larger than the slack.
+    """The optimum if exactly the tight edges are: values (C,), and multipliers (E,) of any sign.
 
     Along tight edges values fall by exactly 1, so each tree of them has whole-number levels and
     one free offset; the offsets are a small least-norm problem, and lambda is repaired along the
     trees (largest multipliers first) until B^T lambda = K^-1 u.
     """
-    tight = multipliers > np.maximum(B @ u - 1, 0.0)
     kept = np.where(tight, multipliers, 0.0)
-    best_first = np.argsort(-kept, kind="stable")[: np.count_nonzero(tight)]
+    best_first = np.flatnonzero(tight)
+    best_first = best_first[np.argsort(-kept[best_first], kind="stable")]
     forest = spanning_forest(graph.sources, graph.targets, best_first, graph.n_nodes)
     exact = _offset(potentials(forest), forest, metric)
     excess = metric.pull(exact) - B.T @ kept
-    return exact, np.maximum(kept + flows(forest, excess, len(kept)), 0.0)
+    return exact, kept + flows(forest, excess, len(kept))
 
 
 def _offset(level: Floats, forest: Forest, metric: NodeMetric) -> Floats:
