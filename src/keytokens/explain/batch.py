@@ -22,9 +22,10 @@ class Counting(Protocol):
 
     binary: bool
     vocabulary_: Any
-    tokenizer: Any
 
     def transform(self, texts: Any) -> Any: ...
+
+    def places(self, text: str) -> Any: ...
 
     def spans(self, text: str) -> tuple[Any, Any, Any]: ...
 
@@ -56,16 +57,15 @@ def _one(model: Model, text: str, output: int | None = None) -> Explanation:
     distinct, feature, times = np.unique(columns, return_inverse=True, return_counts=True)
     counts = np.ones(len(distinct)) if model.counter_.binary else times.astype(np.float64)
     bag = Bag.of(model.scores_, distinct.astype(np.int64), counts)
-    words = [(start, end) for _, start, end in model.counter_.tokenizer.tokens(text)]
     if output is None:
         output = bag.decide(bag.logits) if len(bag.bias) > 1 else 0
     return Explanation(
         text,
         tuple(np.asarray(model.classes_).tolist()),
-        model.counter_.vocabulary_,
+        model.counter_,
         bag,
         Occurrences(feature.reshape(-1), np.asarray(starts), np.asarray(ends)),
-        np.array(words, np.int64).reshape(-1, 2),
+        np.asarray(model.counter_.places(text)),
         output,
     )
 

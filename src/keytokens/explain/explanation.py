@@ -34,7 +34,7 @@ class Token:
     @property
     def is_constant(self) -> bool:
         """Is this the <cls> token that every text has?"""
-        return self.start == self.end
+        return self.start == self.end and self.text == CLS
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Explanation:
 
     text: str
     classes: tuple[Any, ...]
-    vocabulary: Any
+    counter: Any
     bag: Bag
     occurrences: Occurrences
     word_spans: Integers
@@ -121,7 +121,7 @@ class Explanation:
 
     def name(self, place: int) -> str:
         """The n-gram at this place among the text's distinct ones."""
-        return str(self.vocabulary[int(self.bag.columns[place])])
+        return str(self.counter.vocabulary_[int(self.bag.columns[place])])
 
     @cached_property
     def effective_tokens(self) -> float:

@@ -27,7 +27,7 @@ def share_on_words(occurrences: Occurrences, credit: Floats, words: Integers) ->
     credit (O,) of the occurrences, words (N, 2) the start and end of each word -> (N,)
     """
     first = np.searchsorted(words[:, 0], occurrences.starts)
-    last = np.searchsorted(words[:, 1], occurrences.ends)
+    last = np.searchsorted(words[:, 1], occurrences.ends, side="right") - 1
     length = last - first + 1
     shared = np.zeros(len(words))
     for step in range(int(length.max(initial=0))):

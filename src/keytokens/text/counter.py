@@ -103,6 +103,11 @@ class Counter:
         last = place + order + self.ngrams[0] - 1
         return columns[order, place], starts[place], ends[last]
 
+    def places(self, text: str) -> NDArray[np.int64]:
+        """Start and end (code points) of every token of one text, known or not. (T, 2)"""
+        _, starts, ends = self._cutter.placed(text, self._fitted)
+        return np.stack([starts, ends], axis=1)
+
     @property
     def vocabulary_(self) -> list[str]:
         """Each column's n-gram, its tokens joined by one space."""

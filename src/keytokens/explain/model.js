@@ -1,0 +1,245 @@
+// The model itself: the same tokens, weights and sums as in Python. Pure functions, no page.
+const model = (function () {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const shape = data.shape; // M maps, K outputs, V tokens
+  const M = shape[0], K = shape[1], V = shape[2];
+  const attention = numbers(data.attention), value = numbers(data.value), bias = data.bias;
+  const vocabulary = data.vocabulary;
+  const column = new Map();
+  vocabulary.forEach(function (gram, s) { column.set(gram, s); });
+  const pattern = new RegExp(data.pattern, "gu");
+
+  // Little-endian floats in base64, whatever the machine.
+  function numbers(packed) {
+    const bytes = Uint8Array.from(atob(packed), function (c) { return c.charCodeAt(0); });
+    const view = new DataView(bytes.buffer), size = data.float;
+    return Float64Array.from({ length: bytes.length / size }, function (_, k) {
+      return size === 4 ? view.getFloat32(4 * k, true) : view.getFloat64(8 * k, true);
+    });
+  }
+
+  // Words with their places (UTF-16 units, as JavaScript slices).
+  function tokens(text) {
+    const found = [];
+    for (const match of text.matchAll(pattern)) {
+      if (match[1] !== undefined) {
+        const end = match.index + match[1].length;
+        found.push({ word: match[1].toLowerCase(), start: match.index, end: end });
+      }
+    }
+    return found;
+  }
+
+  // Every known n-gram: its column, and its first and last word.
+  function occurrences(words) {
+    const found = [];
+    for (let i = 0; i < words.length; i += 1) {
+      let gram = "";
+      for (let size = 1; size <= data.ngrams[1] && i + size <= words.length; size += 1) {
+        gram = size === 1 ? words[i].word : gram + " " + words[i + size - 1].word;
+        const s = size < data.ngrams[0] ? undefined : column.get(gram);
+        if (s !== undefined) found.push({ column: s, first: i, last: i + size - 1 });
+      }
+    }
+    return found;
+  }
+
+  // Distinct tokens and their counts, in column order; <cls> is column V.
+  function bag(found) {
+    const times = new Map();
+    for (const one of found) times.set(one.column, (times.get(one.column) || 0) + 1);
+    const columns = Array.from(times.keys()).sort(function (a, b) { return a - b; });
+    const counts = columns.map(function (s) { return data.binary ? 1 : times.get(s); });
+    return { columns: columns.concat([V]), counts: counts.concat([1]), times: times };
+  }
+
+  // w[m][j] = N_j e^{a_j} / Z over the tokens kept, <cls> always.
+  function weights(seen, keep) {
+    return Array.from({ length: M }, function (_, m) {
+      const a = seen.columns.map(function (s, j) {
+        return keep && s !== V && !keep[j] ? -Infinity : attention[m * (V + 1) + s];
+      });
+      const top = a.reduce(function (x, y) { return Math.max(x, y); }, -Infinity);
+      if (top === -Infinity) return a.map(function () { return 0; });
+      const raw = a.map(function (x, j) { return seen.counts[j] * Math.exp(x - top); });
+      const total = raw.reduce(function (x, y) { return x + y; }, 0);
+      return raw.map(function (x) { return x / total; });
+    });
+  }
+
+  function valueOf(m, k, s) { return value[(m * K + k) * (V + 1) + s]; }
+
+  // contributions[k][j] = sum_m w[m][j] b[m][k][s_j]
+  function contributions(seen, w) {
+    return Array.from({ length: K }, function (_, k) {
+      return seen.columns.map(function (s, j) {
+        let sum = 0;
+        for (let m = 0; m < M; m += 1) sum += w[m][j] * valueOf(m, k, s);
+        return sum;
+      });
+    });
+  }
+
+  function logitsOf(credit) {
+    return credit.map(function (row, k) {
+      return row.reduce(function (x, y) { return x + y; }, bias[k]);
+    });
+  }
+
+  function decide(logits) {
+    if (K === 1) return logits[0] > 0 ? 1 : 0;
+    return logits.reduce(function (best, x, k) { return x > logits[best] ? k : best; }, 0);
+  }
+
+  function probabilities(logits) {
+    const all = K === 1 ? [0, logits[0]] : logits;
+    const top = Math.max.apply(null, all);
+    const raw = all.map(function (x) { return Math.exp(x - top); });
+    const total = raw.reduce(function (x, y) { return x + y; }, 0);
+    return raw.map(function (x) { return x / total; });
+  }
+
+  function keptLogits(seen, keep) { return logitsOf(contributions(seen, weights(seen, keep))); }
+
+  // Rivals of the decision as signs d over the outputs: <d, logits> > 0 means beaten.
+  function rivals(decision) {
+    if (K === 1) return [{ signs: [decision ? 1 : -1], ties: decision === 0 }];
+    return bias.map(function (_, k) { return k; }).filter(function (k) { return k !== decision; })
+      .map(function (k) {
+        const signs = bias.map(function (_, o) { return o === decision ? 1 : o === k ? -1 : 0; });
+        return { signs: signs, ties: decision < k };
+      });
+  }
+
+  function along(signs, row) {
+    return signs.reduce(function (sum, d, k) { return sum + d * row(k); }, 0);
+  }
+
+  // Tokens against the rival, the largest N e^a (d.b + d.bias) first: exact for one map.
+  function order(seen, rival) {
+    const pull = seen.columns.slice(0, -1).map(function (s, j) {
+      const d = along(rival.signs, function (k) { return valueOf(0, k, s) + bias[k]; });
+      const log = d > 0 ? attention[s] + Math.log(seen.counts[j]) + Math.log(d) : -Infinity;
+      return { place: j, log: log };
+    });
+    return pull.filter(function (one) { return one.log > -Infinity; })
+      .sort(function (a, b) { return b.log - a.log || a.place - b.place; })
+      .map(function (one) { return one.place; });
+  }
+
+  function first(stop, holds) {
+    if (!holds(stop)) return null;
+    let low = 0, high = stop;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (holds(middle)) high = middle; else low = middle + 1;
+    }
+    return low;
+  }
+
+  function prefix(seen, rival, flips) {
+    const places = order(seen, rival);
+    const size = first(places.length, function (k) {
+      const keep = new Uint8Array(seen.columns.length).fill(flips ? 1 : 0);
+      for (const j of places.slice(0, k)) keep[j] = flips ? 0 : 1;
+      const logits = keptLogits(seen, keep);
+      const margin = along(rival.signs, function (k) { return logits[k]; });
+      return (margin > 0 || (margin === 0 && rival.ties)) !== flips;
+    });
+    return size === null ? null : places.slice(0, size);
+  }
+
+  // The smallest sets, where their closed form is exact; undefined elsewhere, null: there is none.
+  function smallest(seen, decision) {
+    if (M > 1) return { sufficient: undefined, flipping: undefined };
+    const all = rivals(decision);
+    const flips = all.map(function (rival) { return prefix(seen, rival, true); })
+      .filter(function (places) { return places !== null; })
+      .sort(function (a, b) { return a.length - b.length; });
+    const names = function (places) {
+      return places.map(function (j) { return vocabulary[seen.columns[j]]; });
+    };
+    return {
+      sufficient: K === 1 ? names(prefix(seen, all[0], false)) : undefined,
+      flipping: flips.length ? names(flips[0]) : null,
+    };
+  }
+
+  // Everything about one text; `output` is the class whose logit the contributions sum to.
+  function explain(text, output) {
+    const words = tokens(text), found = occurrences(words), seen = bag(found);
+    const w = weights(seen), credit = contributions(seen, w), logits = logitsOf(credit);
+    const decision = decide(logits);
+    const k = K === 1 ? 0 : output === undefined ? decision : output;
+    const place = new Map(seen.columns.map(function (s, j) { return [s, j]; }));
+    const mean = seen.columns.map(function (_, j) {
+      let sum = 0;
+      for (let m = 0; m < M; m += 1) sum += w[m][j] / M;
+      return sum;
+    });
+    for (const word of words) { word.attention = 0; word.contribution = 0; word.known = false; }
+    for (const one of found) {
+      const j = place.get(one.column), times = seen.times.get(one.column);
+      one.attention = mean[j] / times;
+      one.contribution = credit[k][j] / times;
+      const span = one.last - one.first + 1;
+      for (let i = one.first; i <= one.last; i += 1) {
+        words[i].attention += one.attention / span;
+        words[i].contribution += one.contribution / span;
+        words[i].known = true;
+      }
+    }
+    return {
+      text: text, words: words, occurrences: found, seen: seen, attention: mean,
+      contributions: credit[k], logits: logits, decision: decision, output: k,
+      probabilities: probabilities(logits),
+    };
+  }
+
+  function effective(why) {
+    const squares = why.attention.reduce(function (sum, x) { return sum + x * x; }, 0);
+    return squares > 0 ? 1 / squares : 0;
+  }
+
+  function carrying(why, share) {
+    const sizes = why.contributions.map(Math.abs).sort(function (a, b) { return b - a; });
+    const total = sizes.reduce(function (x, y) { return x + y; }, 0);
+    let sum = 0, size = 0;
+    while (total > 0 && sum < share * total * (1 - 1e-12)) { sum += sizes[size]; size += 1; }
+    return size;
+  }
+
+  // Plain values, offsets in code points of the text: what Python's to_dict says.
+  function plain(why) {
+    const points = new Uint32Array(why.text.length + 1);
+    let count = 0, unit = 0;
+    for (const character of why.text) {
+      for (let u = 0; u < character.length; u += 1) points[unit + u] = count;
+      unit += character.length;
+      count += 1;
+    }
+    points[unit] = count;
+    return {
+      text: why.text, label: data.classes[why.decision], logits: why.logits, bias: bias,
+      explained_class: data.classes[K === 1 ? 1 : why.output],
+      probabilities: why.probabilities.map(function (p, k) {
+        return { label: data.classes[k], probability: p };
+      }),
+      tokens: why.occurrences.map(function (one) {
+        const start = why.words[one.first].start, end = why.words[one.last].end;
+        return {
+          text: why.text.slice(start, end), start: points[start], end: points[end],
+          attention: one.attention, contribution: one.contribution,
+        };
+      }),
+    };
+  }
+
+  return {
+    data: data, M: M, K: K, V: V, bias: bias, vocabulary: vocabulary, column: column,
+    attention: attention, valueOf: valueOf, tokens: tokens, explain: explain, plain: plain,
+    smallest: smallest, effective: effective, carrying: carrying,
+  };
+})();
+// The one name the page gives to others: an explanation of any text, in plain values.
+window.keytokens = { explain: function (text) { return model.plain(model.explain(text)); } };

@@ -1,0 +1,231 @@
+"""The model in one page: type a text and see it tokenised, classified and marked, with no server.
+
+The page holds the cut model itself: its numbers exactly (float32 where the model was rounded to
+it, else float64), its vocabulary, and the one regular expression that cuts texts into tokens.
+"""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keytokens import _checks as check
+from keytokens import _files
+from keytokens._checks import Floats
+from keytokens.errors import raise_input
+from keytokens.pages import Markup, Section, facts, fragment, note, paragraphs, render, resource
+from keytokens.text import Tokenizer
+from keytokens.text.tokenizer import expression
+
+_PACKAGE = "keytokens.explain"
+_SCRIPTS = ("model.js", "dom.js", "try.js", "vocabulary.js", "examples.js")
+_STYLES = ("highlight.css", "model_page.css")
+SIZE = 5_000_000
+_EXAMPLES = 500  # at most this many examples, and at most a fifth of the page
+_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The examples a page shows, out of how many, and what the cut changed on all of them."""
+
+    texts: list[str]
+    labels: list[int | None]
+    total: int
+    cost: tuple[tuple[str, str], ...]
+
+
+def write_page(
+    model: Any,
+    path: str | Path,
+    texts: Sequence[str] | None = None,
+    labels: Any = None,
+    size: int = SIZE,
+    certificate: Any = None,
+    title: str = "",
+) -> Path:
+    """Write the model as one page of at most `size` bytes; see `build_page`."""
+    _files.write_text(path, build_page(model, texts, labels, size, certificate, title))
+    return Path(path)
+
+
+def build_page(
+    model: Any,
+    texts: Sequence[str] | None = None,
+    labels: Any = None,
+    size: int = SIZE,
+    certificate: Any = None,
+    title: str = "",
+) -> str:
+    """The page as text: the model cut until all fits `size` bytes, and the cost of the cut said.
+
+    The first try gives the model the whole size; each further one takes off what was too much.
+    """
+    check.integer("size", size, least=100_000)
+    _default_tokenizer(model)
+    budget = size
+    for _ in range(6):
+        cut = model.cut(budget)
+        page = _page(model, cut, _examples(model, cut, texts, labels, size), certificate, title)
+        if len(page.encode("utf-8")) <= size:
+            return page
+        budget = int(budget * min(0.97, 0.98 * size / len(page.encode("utf-8"))))
+    return raise_input("size", "leave room for the page itself", size)
+
+
+def _default_tokenizer(model: Any) -> None:
+    if not isinstance(model.counter_.tokenizer, Tokenizer):
+        raise_input(
+            "model", "use the built-in tokeniser to run in a page", "a tokeniser of its own"
+        )
+
+
+def model_data(model: Any) -> dict[str, Any]:
+    """Everything the page needs to decide as the model does."""
+    scores, counter = model.scores_, model.counter_
+    size = 4 if _fits_float32(scores.attention) and _fits_float32(scores.value) else 8
+    return {
+        "classes": [str(label) for label in model.classes_],
+        "ngrams": [int(n) for n in counter.ngrams],
+        "binary": bool(counter.binary),
+        "pattern": expression("\\u{%x}", counter.tokenizer.punctuation),
+        "shape": [scores.n_maps, scores.n_outputs, scores.n_features],
+        "float": size,
+        "attention": _packed(scores.attention, size),
+        "value": _packed(scores.value, size),
+        "bias": scores.bias.tolist(),
+        "vocabulary": [str(gram) for gram in counter.vocabulary_],
+    }
+
+
+def _fits_float32(array: Floats) -> bool:
+    with np.errstate(over="ignore"):
+        return bool((array.astype(np.float32).astype(np.float64) == array).all())
+
+
+def _packed(array: Floats, size: int) -> str:
+    return base64.b64encode(array.astype(f"<f{size}").tobytes()).decode("ascii")
+
+
+def _examples(model: Any, cut: Any, texts: Any, labels: Any, size: int) -> Examples | None:
+    """An even sample of the texts that fits, and what the cut costs on all of them."""
+    if texts is None or not len(texts):
+        return None
+    listed = [str(text) for text in texts]
+    places = {str(label): k for k, label in enumerate(model.classes_)}
+    known = [None if labels is None else places.get(str(label)) for label in _each(labels, listed)]
+    cost = _cost(model, cut, listed, known)
+    chosen = _even(listed, size)
+    return Examples([listed[k] for k in chosen], [known[k] for k in chosen], len(listed), cost)
+
+
+def _each(labels: Any, texts: list[str]) -> list[Any]:
+    if labels is None:
+        return [None] * len(texts)
+    check.shape("labels", np.asarray(labels), (len(texts),), "(n,)")
+    return list(np.asarray(labels).tolist())
+
+
+def _even(texts: list[str], size: int) -> list[int]:
+    """Places of an even sample: at most _EXAMPLES texts and _SHARE of the page's bytes."""
+    mean = sum(len(text.encode("utf-8")) for text in texts) / len(texts) + 30
+    count = max(1, min(len(texts), _EXAMPLES, int(_SHARE * size / mean)))
+    return [k * len(texts) // count for k in range(count)]
+
+
+def _cost(model: Any, cut: Any, texts: list[str], known: list[int | None]) -> tuple[Any, ...]:
+    """What the cut changes, in figures."""
+    full, short = model.predict(texts), cut.predict(texts)
+    same = f"{100 * float(np.mean(full == short)):.2f} %"
+    told = [("Decisions the cut left as they were", same)]
+    if all(place is not None for place in known):
+        labels = np.asarray(model.classes_)[np.array(known, int)]
+        for name, decided in (("full", full), ("cut", short)):
+            told.append((f"Accuracy, {name} model", f"{100 * np.mean(decided == labels):.2f} %"))
+    return tuple(told)
+
+
+def _page(model: Any, cut: Any, examples: Examples | None, certificate: Any, title: str) -> str:
+    data = model_data(cut)
+    data["examples"] = (
+        [{"text": t, "label": k} for t, k in zip(examples.texts, examples.labels, strict=True)]
+        if examples
+        else []
+    )
+    names = dict(classes=data["classes"], examples=examples)
+    text = examples.texts[0] if examples else _opening(cut)
+    sections = [Section("Try it", _part("try", **names, text=text), "try-it")]
+    if examples:
+        told = _told(examples)
+        sections.append(Section("Examples", _part("examples", **names, told=told), "examples"))
+    sections.append(Section("Tokens", _part("vocabulary", **names), "tokens"))
+    sections.append(Section("The model", _about(model, cut, examples, certificate), "model"))
+    return render(
+        title or "Which tokens decide?",
+        sections,
+        lead="The whole model is inside this file: nothing you type leaves it.",
+        data=data,
+        script="\n".join(resource(_PACKAGE, name) for name in _SCRIPTS),
+        style="\n".join(resource(_PACKAGE, name) for name in _STYLES),
+    )
+
+
+def _part(part: str, **names: object) -> Markup:
+    return fragment(resource(_PACKAGE, "model_page.html.j2"), part=part, **names)
+
+
+def _told(examples: Examples) -> str:
+    if len(examples.texts) == examples.total:
+        return f"All {examples.total} examples."
+    return f"An even sample of {len(examples.texts)} of {examples.total} examples."
+
+
+def _opening(cut: Any) -> str:
+    """A text to begin with: the words that speak most for and against, by value."""
+    words = [k for k, gram in enumerate(cut.counter_.vocabulary_) if gram.isalpha()]
+    if not words:
+        return ""
+    scores = cut.scores_
+    pull = scores.value[0, 0, words] * np.exp(
+        scores.attention[0, words] - scores.attention[0].max()
+    )
+    order = np.argsort(-pull, kind="stable")
+    chosen = [words[k] for k in dict.fromkeys([*order[:4], *order[-2:]])]
+    return " ".join(str(cut.counter_.vocabulary_[k]) for k in chosen)
+
+
+def _about(model: Any, cut: Any, examples: Examples | None, certificate: Any) -> Markup:
+    """What is in the page, what the cut cost, and the certificate."""
+    scores, full = cut.scores_, model.scores_.n_features
+    low, high = cut.counter_.ngrams
+    body = facts(
+        [
+            ("Classes", ", ".join(str(label) for label in cut.classes_)),
+            ("N-grams", f"{low} to {high}" if high > low else str(low)),
+            ("Attention maps", scores.n_maps),
+            ("Vocabulary in this page", f"{scores.n_features} of {full}"),
+            *(examples.cost if examples else ()),
+        ]
+    )
+    if examples is None and scores.n_features < full:
+        body += note("The cost of the cut is not known: no examples were given.")
+    return body + _rules() + _certified(certificate)
+
+
+def _rules() -> Markup:
+    return paragraphs(
+        "Each token s has an attention logit a and a value b. Attention weights are "
+        "w = N(s) e^a / Z over the text's tokens; the logit is the bias plus the sum of w b.",
+    )
+
+
+def _certified(certificate: Any) -> Markup:
+    """The certificate box: what is proven about the selection, sentence by sentence."""
+    if certificate is None:
+        return Markup()
+    optimality = str(getattr(certificate, "optimality", ""))
+    kind = "good" if optimality in {"global", "local"} else "plain"
+    return Markup("<h3>Certificate</h3>") + note(str(certificate), kind)

@@ -1,0 +1,107 @@
+// Type a text: it is tokenised, classified and marked as you type.
+const trial = (function () {
+  const box = byId("text"), layer = byId("layer"), target = byId("target");
+  const classes = model.data.classes;
+  let current = null;
+
+  function explained() {
+    const chosen = target ? target.value : "";
+    return model.explain(box.value, chosen === "" ? undefined : Number(chosen));
+  }
+
+  function verdict(why) {
+    const label = classes[why.decision];
+    const parts = why.contributions.reduce(function (x, y) { return x + y; }, 0);
+    const name = classes[model.K === 1 ? 1 : why.output];
+    byId("verdict").replaceChildren(
+      node("strong", {}, label), " " + percent(why.probabilities[why.decision]));
+    byId("sum").textContent = "logit for " + name + ": " + signed(why.logits[why.output]) +
+      " = tokens " + signed(parts) + " + bias " + signed(model.bias[why.output]);
+    byId("legend-for").textContent = "speaks for " + name;
+  }
+
+  function bars(why) {
+    byId("bars").replaceChildren(...why.probabilities.map(function (p, k) {
+      const fill = node("span", { class: "fill" });
+      fill.style.setProperty("width", (100 * p).toFixed(2) + "%");
+      return node("div", { class: "bar-row" }, node("span", { class: "bar-name" }, classes[k]),
+        node("span", { class: "track" }, fill), node("span", { class: "bar-number" }, percent(p)));
+    }));
+  }
+
+  function listed(names) {
+    const more = names.length > 12 ? ", and " + (names.length - 12) + " more" : "";
+    return names.slice(0, 12).join(", ") + more;
+  }
+
+  function remarks(why) {
+    const sets = model.smallest(why.seen, why.decision);
+    const lines = [
+      "Attention is spread over " + model.effective(why).toFixed(1) + " effective tokens; " +
+      model.carrying(why, 0.8) + " carry 80 % of the contributions.",
+    ];
+    if (sets.sufficient !== undefined) {
+      lines.push(sets.sufficient.length
+        ? "Smallest set that alone keeps the decision (" + sets.sufficient.length + "): " + listed(sets.sufficient)
+        : "The decision stands without any known token: the constant part alone keeps it.");
+    }
+    if (sets.flipping !== undefined) {
+      lines.push(sets.flipping
+        ? "Smallest set whose removal changes it (" + sets.flipping.length + "): " + listed(sets.flipping)
+        : "No removal of tokens changes the decision.");
+    }
+    byId("remarks").replaceChildren(...lines.map(function (line) { return node("li", {}, line); }));
+  }
+
+  function rows(why) {
+    const order = why.seen.columns.map(function (_, j) { return j; }).sort(function (a, b) {
+      return Math.abs(why.contributions[b]) - Math.abs(why.contributions[a]) || a - b;
+    });
+    const largest = order.length ? Math.abs(why.contributions[order[0]]) : 0;
+    byId("carriers").replaceChildren(...order.slice(0, 12).map(function (j) {
+      const s = why.seen.columns[j], c = why.contributions[j];
+      const name = s === model.V ? "constant <cls>" : model.vocabulary[s];
+      const fill = node("span", { class: "fill " + (c > 0 ? "p" : "n") });
+      fill.style.setProperty("width", (largest > 0 ? 100 * Math.abs(c) / largest : 0).toFixed(1) + "%");
+      return node("tr", {}, node("th", { scope: "row" }, name),
+        node("td", { class: "number" }, why.attention[j].toFixed(4)),
+        node("td", { class: "number" }, why.attention[j] > 0 ? signed(c / why.attention[j]) : "–"),
+        node("td", { class: "number " + (c > 0 ? "for" : "against") }, signed(c)),
+        node("td", { class: "spark", "aria-hidden": "true" }, node("span", { class: "track" }, fill)));
+    }));
+  }
+
+  function show() {
+    const why = current = explained();
+    const unknown = why.words.filter(function (word) { return !word.known; }).length;
+    verdict(why); bars(why); remarks(why); rows(why);
+    byId("marked").replaceChildren(marked(why, layer.value));
+    byId("counted").textContent = why.words.length + " tokens, " + unknown + " not in the vocabulary";
+    byId("save").disabled = false;
+  }
+
+  function save() {
+    const text = JSON.stringify(model.plain(current), null, 1);
+    const address = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+    const link = node("a", { href: address, download: "explanation.json" });
+    document.body.append(link);
+    link.click();
+    link.remove();
+    URL.revokeObjectURL(address);
+  }
+
+  function load(text) {
+    box.value = text;
+    show();
+    byId("try-it").scrollIntoView();
+    box.focus({ preventScroll: true });
+  }
+
+  box.addEventListener("input", later(show, 30));
+  layer.addEventListener("change", show);
+  if (target) target.addEventListener("change", show);
+  byId("save").addEventListener("click", save);
+  byId("clear").addEventListener("click", function () { load(""); });
+  show();
+  return { load: load };
+})();
