@@ -121,6 +121,13 @@ def test_a_contradiction_without_a_cycle() -> None:
     assert np.allclose(answer.conflict.vector.toarray(), [[0, 0.5, 0], [0, 0.5, 0]])
 
 
+def test_ties_that_leave_no_direction() -> None:
+    counts, kept = [[1, 1, 0, 0], [0, 0, 1, 1]], [[0, 1], [2]]
+    answer = kt.corpus_att_svm(counts, kept, np.array([[3.0], [-3.0], [2.0], [1.0]]))
+    assert answer.conflict.is_proof
+    assert np.allclose(answer.conflict.vector.toarray(), [[0, -1 / 6, 0, 0], [0, 0, 0, 1]])
+
+
 @pytest.mark.parametrize("kind", ["free", "one step", "finite"])
 @settings(max_examples=60, deadline=None)
 @given(corpora(most_kept=3), st.integers(0, 99))

@@ -59,8 +59,11 @@ def _worst(short: Floats, sources: Integers, limit: int) -> Integers:
     return worst[np.argsort(-short[worst], kind="stable")][:limit]
 
 
-def null_space(ties: Floats, d: int) -> Floats:
-    """An orthonormal basis of the directions that no tie sees. ties (k, d) -> (d, d - rank)"""
-    _, sizes, rows = np.linalg.svd(ties, full_matrices=True)
-    rank = int((sizes > sizes.max(initial=0.0) * max(ties.shape) * 2.3e-16).sum())
-    return rows[rank:].T.reshape(d, -1)
+def null_space(ties: Floats) -> Floats:
+    """An orthonormal basis of the directions that no tie sees, or one zero column where every
+    direction sees one. ties (k, d) -> (d, d - rank)"""
+    R = np.linalg.qr(ties, mode="r")  # the same row space, at most d rows
+    _, sizes, axes = np.linalg.svd(R, full_matrices=True)
+    smallest = sizes.max(initial=0.0) * max(ties.shape) * np.finfo(np.float64).eps
+    free = axes[np.count_nonzero(sizes > smallest) :].T
+    return free if free.size else np.zeros((ties.shape[1], 1))

@@ -135,7 +135,7 @@ class EmbeddingGram:
         forest, ties = tie_forest(corpus)
         chosen = ties[forest.edge[forest.edge >= 0]]
         rows = self.rows(corpus, chosen)
-        basis = null_space(rows, self.E.shape[1])
+        basis = null_space(rows)
         token = np.zeros(graph.n_nodes, np.int64)
         token[graph.node] = np.arange(len(graph.node))  # any token stands for its node
         found = generate(self.E[token] @ basis, graph)
