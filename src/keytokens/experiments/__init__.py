@@ -27,8 +27,11 @@ EXPERIMENTS = {
     "contextual": "contextual:EXPERIMENT",
     "rates": "rates:EXPERIMENT",
     "random-w": "random_w:EXPERIMENT",
+    "kept-tokens": "kept_tokens:EXPERIMENT",
+    "next-token": "next_token:EXPERIMENT",
     "svm-rank": "svm_rank:EXPERIMENT",
     "one-step": "one_step:EXPERIMENT",
+    "train-p": "train_p:EXPERIMENT",
     "one-step-reviews": "one_step:REVIEWS",
     "vit": "vit:EXPERIMENT",
 }
