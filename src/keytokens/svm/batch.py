@@ -3,6 +3,7 @@
 Only DAQP itself is called one problem at a time.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -173,7 +174,7 @@ def farkas_of(rows: Rows, u: Floats) -> tuple[Any, Any]:
 
 def _flat(*arrays: Any) -> tuple[Any, ...]:
     """Every (B, ...) as (B, -1)."""
-    return tuple(x.reshape(len(x), -1) for x in arrays)
+    return tuple(x.reshape(len(x), math.prod(x.shape[1:])) for x in arrays)
 
 
 def _shaped(p: Floats, rows: Rows) -> Floats:

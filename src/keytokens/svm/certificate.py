@@ -65,7 +65,7 @@ def certificate(
     primal = size**2 / 2
     dual = dual_bound((h * multipliers).sum(axis=-1), dual_norm(GTlambda))
     with np.errstate(invalid="ignore", divide="ignore"):
-        gap = np.where(primal > 0, (primal - dual) / primal, np.where(dual > 0, np.inf, 0.0))
+        gap = np.where(primal == 0, np.where(dual > 0, np.inf, 0.0), (primal - dual) / primal)
     worst = violation(Gp, lengths, h, equal, euclidean(p))
     return Certificate(*(_plain(x) for x in (primal, dual, gap, worst)))
 
@@ -81,7 +81,7 @@ def violation(Gp: Floats, lengths: Floats, h: Floats, equal: Booleans, size: Any
     short = h - Gp
     short = np.where(equal, np.abs(short), np.maximum(short, 0.0))
     scale = np.maximum(lengths * np.asarray(size)[..., None], np.abs(h))
-    return np.divide(short, scale, out=np.zeros_like(short), where=scale > 0).max(
+    return np.divide(short, scale, out=np.zeros_like(short), where=scale != 0).max(
         axis=-1, initial=0.0
     )
 

@@ -63,13 +63,11 @@ class TokenConflict(Conflict):
             return f"No proof, but a direction would be at least {self.least_norm:.1e} long."
         if self.vector.ndim == 1:
             return f"Inputs {_list(self.inputs)} cannot be given their labels by one v."
-        if self.shortest_cycle:
-            return _sentence(
-                self.shortest_cycle, "a cycle, so that a token would stand above itself"
-            )
-        edges = [Edge(*pair) for pair in self.pairs]
+        edges = self.shortest_cycle or [Edge(*pair) for pair in self.pairs]
         if len(edges) == 1:
             return _sentence(edges, "but the two look the same")
+        if self.shortest_cycle:
+            return _sentence(edges, "a cycle, so that a token would stand above itself")
         return _sentence(edges, "and a weighted sum of these differences is zero")
 
 

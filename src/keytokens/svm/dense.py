@@ -15,7 +15,7 @@ import numpy as np
 
 from keytokens._checks import Booleans, Floats
 from keytokens.svm import certificate as certify
-from keytokens.svm.rescue import polish, rescue
+from keytokens.svm.rescue import EXACT, polish, rescue
 
 _EQUALITY = 5  # DAQP's sense: active and immutable
 _FREE = 1e30
@@ -82,18 +82,20 @@ def _has_direction(G: Floats, h: Floats, equal: Booleans, u: Floats) -> bool:
     u of more rows than G has columns is a conflict whatever the last bits of G. With fewer, a
     change of those bits may open a direction; where it can be shown, rounding decides.
     """
-    p, multipliers, _ = polish(G, h, equal, u)
+    p, multipliers, _ = polish(G, h, equal, u, EXACT)
     return bool(is_solved(certify.certify_rows(G, h, equal, p, multipliers)))
 
 
 def is_solved(found: Any) -> Any:
     """Gap and violation at rounding level, and every row within 1e-6 of its right-hand side.
 
-    violation * 2 * primal**.5 bounds the shortfall itself when the longest row has length ~ 1.
+    The longest row has length ~ 1. Then violation * ||p|| bounds the shortfall itself, and the
+    rounding of lambda ~ ||p||^2 alone opens the relative gap by some eps ||p||.
     """
     with np.errstate(invalid="ignore", over="ignore"):
-        shortfall = found.violation * np.sqrt(2 * np.asarray(found.primal))
-        return (np.abs(found.gap) <= 1e-12) & (found.violation <= 1e-12) & (shortfall <= 1e-6)
+        size = np.sqrt(2 * np.asarray(found.primal))
+        closed = np.abs(found.gap) <= np.minimum(1e-12 + 1e-14 * size, 1e-6)
+        return closed & (found.violation <= 1e-12) & (found.violation * size <= 1e-6)
 
 
 def is_conflict(G: Floats, h: Floats, equal: Booleans, u: Floats) -> bool:
@@ -112,10 +114,10 @@ def _longer(G: Floats, h: Floats, equal: Booleans, one: Floats, other: Floats) -
 
 
 def call_daqp(G: Floats, h: Floats, upper: Floats, sense: Any) -> tuple[Floats, Floats]:
-    """DAQP's p and lambda of min ||p||^2 / 2 s.t. h <= Gp <= upper; p is NaN if it finds none."""
+    """DAQP's p and lambda of min ||p||^2 / 2 s.t. h <= Gp <= upper; NaN and 0 if it finds none."""
     p, _, flag, info = daqp.solve(None, None, G, upper, h, sense, **_TOLERANCES)
     if flag != 1:
-        p.fill(np.nan)
+        return np.full(G.shape[1], np.nan), np.zeros(len(h))
     return p, -info["lam"]
 
 

@@ -18,6 +18,7 @@ from scipy import sparse
 
 from keytokens._checks import Booleans, Floats
 from keytokens.svm import certificate as certify
+from keytokens.svm.newton import newton_polish
 from keytokens.svm.solution import Certificate
 
 _TOLERANCE = 1e-10
@@ -30,6 +31,7 @@ class Norm:
     size: Callable[[Floats], Any]
     dual_size: Callable[[Floats], Any]
     cones: Callable[[tuple[int, ...]], "Cones"]
+    exponent: float | None = None  # q, where the norm is smooth
     is_unitary: bool = False  # N(U W V^T) = N(W): only the spans of the rows matter
 
 
@@ -49,7 +51,9 @@ class Cones:
 
 def nuclear() -> Norm:
     """||W||_* and the spectral norm."""
-    return Norm(partial(np.linalg.norm, ord="nuc"), partial(np.linalg.norm, ord=2), _psd, True)
+    return Norm(
+        partial(np.linalg.norm, ord="nuc"), partial(np.linalg.norm, ord=2), _psd, is_unitary=True
+    )
 
 
 def power(q: float) -> Norm:
@@ -58,7 +62,7 @@ def power(q: float) -> Norm:
         return Norm(partial(_lq, q=1), partial(_lq, q=np.inf), _sum_of_sizes)
     if np.isinf(q):
         return Norm(partial(_lq, q=np.inf), partial(_lq, q=1), _largest_size)
-    return Norm(partial(_lq, q=q), partial(_lq, q=q / (q - 1)), partial(_power_cones, q=q))
+    return Norm(partial(_lq, q=q), partial(_lq, q=q / (q - 1)), partial(_power_cones, q=q), q)
 
 
 def _lq(w: Floats, q: float) -> Any:
@@ -127,7 +131,15 @@ def minimise(
     else:
         w, multipliers = solve_norm(G, h, equal, start.shape, norm, norm.size(start))
     w = _lifted(G, h, w.reshape(start.shape))
-    return w, multipliers, certify_norm(G, h, equal, w, multipliers, norm)
+    found = certify_norm(G, h, equal, w, multipliers, norm)
+    if norm.exponent is None:
+        return w, multipliers, found
+    sharp, sharper = newton_polish(G, h, equal, w.ravel(), multipliers, norm.exponent)
+    sharp = sharp.reshape(w.shape)
+    better = certify_norm(G, h, equal, sharp, sharper, norm)
+    if abs(better.gap) <= abs(found.gap) and better.violation <= 1e-12:
+        return sharp, sharper, better
+    return w, multipliers, found
 
 
 def _solve_within_spans(

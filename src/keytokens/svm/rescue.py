@@ -8,32 +8,35 @@ import numpy as np
 from keytokens._checks import Booleans, Floats
 from keytokens.svm.certificate import feasible_multipliers
 
+REDUNDANT, EXACT = 1e-13, 1e-18  # singular values below this share of the largest count as zero
 Opinion = tuple[Floats, Floats, Floats]  # p, lambda, Farkas vector
 
 
 def rescue(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Iterator[Opinion]:
     """Polished answers on the rows named by the elastic program, by NNLS and by Clarabel."""
-    yield polish(G, h, equal, u)
+    yield polish(G, h, equal, u, REDUNDANT)
+    yield polish(G, h, equal, u, EXACT)
     u = _nnls(G, h, equal)
-    yield polish(G, h, equal, u)
-    yield polish(G, h, equal, _clarabel(G, h, equal))
+    yield polish(G, h, equal, u, REDUNDANT)
+    yield polish(G, h, equal, u, EXACT)
+    yield polish(G, h, equal, _clarabel(G, h, equal), REDUNDANT)
 
 
-def polish(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Opinion:
+def polish(G: Floats, h: Floats, equal: Booleans, u: Floats, cutoff: float) -> Opinion:
     """The direction tight on the rows that u names, and u itself made as exact as it can be."""
     active = equal | (u > 1e-14 * np.abs(u).max(initial=0.0))
-    p, multipliers = _tight_direction(G, h, equal, active)
-    return p, multipliers, _sharpen(G, h, equal, active)
+    p, multipliers = _tight_direction(G, h, equal, active, cutoff)
+    return p, multipliers, _sharpen(G, h, equal, active, cutoff)
 
 
 def _tight_direction(
-    G: Floats, h: Floats, equal: Booleans, active: Booleans
+    G: Floats, h: Floats, equal: Booleans, active: Booleans, cutoff: float
 ) -> tuple[Floats, Floats]:
     """Least-norm p with G_A p = h_A, refined once, and lambda with G_A^T lambda = p."""
     A, b = G[active], h[active]
-    p = _refined(A, b)
+    p = _refined(A, b, cutoff)
     multipliers = np.zeros(len(h))
-    multipliers[active] = _refined(A.T, p)
+    multipliers[active] = _refined(A.T, p, cutoff)
     if (multipliers[~equal] < 0).any() and not equal.any():
         from scipy.optimize import nnls
 
@@ -41,19 +44,19 @@ def _tight_direction(
     return p, multipliers
 
 
-def _sharpen(G: Floats, h: Floats, equal: Booleans, active: Booleans) -> Floats:
+def _sharpen(G: Floats, h: Floats, equal: Booleans, active: Booleans, cutoff: float) -> Floats:
     """u >= 0 on the active rows with G^T u = 0 and h^T u = 1, as well as least squares can."""
     A = np.vstack([G[active].T, h[active]])
     target = np.zeros(len(A))
     target[-1] = 1.0
     u = np.zeros(len(h))
-    u[active] = _refined(A, target)
+    u[active] = _refined(A, target, cutoff)
     return feasible_multipliers(u, equal)
 
 
-def _refined(A: Floats, b: Floats, rounds: int = 3) -> Floats:
+def _refined(A: Floats, b: Floats, cutoff: float, rounds: int = 3) -> Floats:
     """Least-norm least-squares solution of Ax = b, residuals summed in extended precision."""
-    inverse = np.linalg.pinv(A, rcond=1e-15)
+    inverse = np.linalg.pinv(A, rcond=cutoff)
     x = inverse @ b
     wide = A.astype(np.longdouble)
     for _ in range(rounds):

@@ -43,7 +43,7 @@ class Rows:
         if self.query is not None:
             D = D[..., :, None] * self.query[block][:, :, None, None, :]
         b, n, S = D.shape[:3]
-        return np.ascontiguousarray(D).reshape(b, n * S, -1)
+        return np.ascontiguousarray(D).reshape(b, n * S, self.columns)
 
     @property
     def columns(self) -> int:
