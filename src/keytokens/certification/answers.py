@@ -1,4 +1,4 @@
-"""Answers of every kind, read as one: a run, an array of a stranger, factors of a network's head."""
+"""Answers of every kind, read as one: a run, a stranger's array, a network head's factors."""
 
 from dataclasses import dataclass
 from typing import Any

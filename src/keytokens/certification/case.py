@@ -10,6 +10,8 @@ from keytokens._checks import Booleans, Floats, Integers
 from keytokens._extras import require
 from keytokens.attention import token_scores
 from keytokens.certification.answers import Answer, attended, logits_of
+from keytokens.certification.theorems import Theorem
+from keytokens.dynamics.trajectory import Reason
 from keytokens.problem import TokenProblem
 from keytokens.svm.att import att_svm
 from keytokens.svm.solution import Solution
@@ -83,6 +85,40 @@ class Case:
         """The Att-SVM of one token per input."""
         return self.solve(np.zeros((self.problem.n, self.problem.T), bool))
 
+    @cached_property
+    def ties(self) -> Booleans:
+        """Tokens kept together with the selected one, itself left out. (n, T)"""
+        return self.kept & ~self.chosen
+
+    @cached_property
+    def program(self) -> Solution:
+        """The Att-SVM that speaks about this answer."""
+        return self.solve(self.ties) if self.ties.any() else self.single
+
+    @property
+    def limit(self) -> Floats | None:
+        """Where the direction should be; None where no direction separates the selection."""
+        return self.program.direction
+
+    @property
+    def best_margin(self) -> float:
+        """The largest margin any direction has."""
+        return float(self.program.margin)
+
+    def margin(self, weight: Floats) -> float:
+        """min over tokens left behind of <w/||w||, k_sel - k_it>, in the norm of the program."""
+        one = Answer(self.answer.geometry, {self.answer.geometry: weight}, None, None)
+        a = logits_of(self.problem, one) / size(self.norm, weight)
+        lead = np.take_along_axis(a, self.selected[:, None], axis=-1) - a
+        rows = self.mask & ~self.kept & ~self.copies
+        return float(np.where(rows, lead, np.inf).min())
+
+    def theorems(self, solution: Solution | None, cert: Any) -> tuple[Theorem, ...]:
+        """The theorems that speak about this answer, the most direct one first."""
+        from keytokens.certification.speaking import theorems
+
+        return theorems(self, solution, cert)
+
     def solve(self, equal: Booleans) -> Solution:
         over = self.answer.geometry
         return att_svm(self.problem, self.selected, over, self.norm, equal=equal)
@@ -126,18 +162,25 @@ class Case:
         """|sum of the inputs' pulls| over their size: 0 at a finite limit. None: not computed."""
         from keytokens.dynamics.flow_fields import balance_of
 
-        if self.head is not None or self.answer.over in ("vp",):
+        if self.head is not None:
             return None
-        return balance_of(self.problem, self.answer.weight, self.answer.geometry, self.loss,
-                          self.log_counts)  # fmt: skip
+        weight, over = self.answer.weight, self.answer.geometry
+        return balance_of(self.problem, weight, over, self.loss, self.log_counts)
 
     @cached_property
     def is_finite(self) -> bool:
-        """At rest: the pulls cancel, far below the weight that is left to be moved."""
-        if (self.heavy & self.mask).sum() == self.problem.n and self.balance is None:
-            return False
+        """At rest: the pulls cancel; where tokens are tied, far below the weight left to move."""
         if self.balance is None:
-            return self.answer.reason is not None and self.answer.reason.name == "CONVERGED"
-        small = np.log(max(self.balance, 1e-300))
-        rest = self.left if np.isfinite(self.left) else 0.0
-        return bool(small < np.log(CANCELLED) and small < rest + np.log(1e-2))
+            return self.answer.reason is Reason.CONVERGED
+        small, several = max(self.balance, 1e-300), self.heavy.sum() > self.problem.n
+        left = self.left if several and np.isfinite(self.left) else 0.0
+        return small < CANCELLED and np.log(small) < left + np.log(1e-2)
+
+
+def size(norm: Any, weight: Floats) -> float:
+    """||w|| in the norm of the program."""
+    if norm in ("l2", 2):
+        return float(np.linalg.norm(weight))
+    if norm == "nuclear":
+        return float(np.linalg.norm(weight, ord="nuc"))
+    return float(np.linalg.norm(weight.ravel(), ord=norm))

@@ -105,14 +105,12 @@ class Certificate:
     def load(cls, path: str | Path) -> "Certificate":
         """Read what `save` wrote."""
         arrays, facts = load_arrays(path, "certificate")
-        return cls(
-            **arrays,
-            **{name: facts[name] for name in _FACTS if name != "sentences"},
-            **{name: float(value) for name, value in facts["numbers"].items()},
-            sentences=tuple(facts["sentences"]),
-            offenders=tuple(Offender(*row) for row in facts["offenders"]),
-            theorems=tuple(Theorem.from_dict(plain) for plain in facts["theorems"]),
-        )
+        found: dict[str, Any] = {**arrays, **{name: facts[name] for name in _FACTS}}
+        found |= {name: float(value) for name, value in facts["numbers"].items()}
+        found["sentences"] = tuple(facts["sentences"])
+        found["offenders"] = tuple(Offender(*row) for row in facts["offenders"])
+        found["theorems"] = tuple(Theorem.from_dict(plain) for plain in facts["theorems"])
+        return cls(**found)
 
 
 _ARRAYS = ("selected", "kept", "support", "direction", "finite_part")

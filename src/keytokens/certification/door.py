@@ -1,5 +1,6 @@
 """`certify`: read the problem, read the answer, judge."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,12 @@ def _token(problem: TokenProblem, answer: Any, over: str | None, **options: Any)
     d = problem.d
     shapes = {"p": problem.keys.shape[-1:], "W": (d, d)}
     found = read_answer(answer, over, shapes)
-    return judge(Case(problem, _moving(found), **_with_norm(options, found)))
+    if found.over != "vp":
+        return judge(Case(problem, _moving(found), **_with_norm(options, found)))
+    from keytokens.certification.joint import JointCase
+
+    trained = replace(problem, v=found.blocks["v"])
+    return judge(JointCase(trained, _moving(found), **_with_norm(options, found)))
 
 
 def _with_norm(options: dict[str, Any], answer: Answer) -> dict[str, Any]:

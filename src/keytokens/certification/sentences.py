@@ -60,8 +60,8 @@ def _ending(case: Any) -> str:
 def _finite(case: Any) -> str:
     number = "" if case.balance is None else f" to {case.balance:.2g} of their size"
     return (
-        f"The inputs' pulls cancel{number}: training rests at a finite point, attention stays "
-        "spread, and no max-margin direction belongs to it."
+        f"The inputs' pulls cancel{number}: training rests at a finite point, and no max-margin "
+        "direction belongs to it."
     )
 
 
@@ -86,8 +86,9 @@ def _optimality(cert: Certificate) -> str:
 
 
 def _svm(cert: Certificate) -> str:
+    has = "here allows an effective margin of" if cert.over == "vp" else "has margin"
     return (
-        f"The Att-SVM of this selection ({cert.norm} norm) has margin {cert.best_margin:.6g}, "
+        f"The Att-SVM of this selection ({cert.norm} norm) {has} {cert.best_margin:.6g}, "
         f"certified by weak duality to a relative gap of {max(cert.gap, 0.0):.1g} "
         f"(violation {cert.violation:.1g})."
     )

@@ -21,10 +21,6 @@ def theorems(case: Any, solution: Solution | None, cert: Certificate) -> tuple[T
     assert solution is not None
     if solution.direction is None:
         return (_infeasible(solution),)
-    if case.answer.over == "vp":
-        from keytokens.certification.joint import joint_theorem
-
-        return (joint_theorem(case),)
     if case.head is not None or (cert.kept.sum(axis=-1) > 1).any():
         return (_several(case, solution, cert),)
     chosen = [converse(cert)] if cert.optimality == "none" else [_local(case, solution, cert)]
@@ -158,7 +154,8 @@ def _radius(case: Any, solution: Solution) -> float:
     """1 + ln[(gamma_bad - gamma_a) / ((gamma_a - gamma_support)(slack - 1))] / (slack - 1).
 
     The largest over non-support tokens that outscore the selected one; gamma_support the best
-    support token of the same input; slack = <p^mm, k_a - k_bad>. At least 1.
+    support token of the same input (of all inputs, where it has none);
+    slack = <p^mm, k_a - k_bad>. At least 1.
     """
     from keytokens.certification.answers import Answer, logits_of
 
@@ -168,8 +165,9 @@ def _radius(case: Any, solution: Solution) -> float:
     slack = np.take_along_axis(a, case.selected[:, None], axis=-1) - a
     lead = _leads(case)
     weakest = np.where(solution.support, lead, np.inf).min(axis=-1, keepdims=True)
-    bad = (lead < 0) & case.mask & np.isfinite(weakest) & (slack > 1)
-    if not bad.any() or (weakest[np.isfinite(weakest)] <= 0).any():
+    weakest = np.where(np.isfinite(weakest), weakest, weakest.min())
+    bad = (lead < 0) & case.mask & (slack > 1)
+    if not bad.any() or not 0 < weakest.min() < np.inf:
         return 1.0
     i, _ = np.nonzero(bad)
     excess = slack[bad] - 1

@@ -98,7 +98,7 @@ def linear_field(
 def balance_of(
     problem: Any, weight: Floats, over: str, loss: Any, log_counts: Floats | None = None
 ) -> float | None:
-    """|sum of the inputs' pulls| / sqrt(sum (c delta)^2) at p or W; None for a loss not built in."""
+    """|sum of the inputs' pulls| over their size at p or W; None for a loss not built in."""
     loss = loss_of(loss)
     if not is_known(loss):
         return None

@@ -7,9 +7,9 @@ c[i] = -loss'(m[i]) > 0, delta[i, t] = s[i, t] (gamma[i, t] - m[i]) = dm[i]/da[i
   -grad L = G / n,   G = sum_it c[i] delta[i, t] K[i, t]
   f = sqrt(1 + |y|^2) G / N,   N^2 = |G|^2 + (EASE scale)^2 sum_it (c[i] delta[i, t])^2
 
-scale: the size of a key. Every product c delta carries the common factor e^-M, M its largest exponent: f does not change
-and nothing underflows, at any norm. The second term of N is a matter of speed alone: the path
-is that of the gradient flow, but a finite limit is approached smoothly.
+Every product c delta carries the common factor e^-M, M its largest exponent: f does not change
+and nothing underflows, at any norm. The second term of N (scale: the size of a key) is a matter
+of speed alone: the path is that of the gradient flow, but a finite limit is approached smoothly.
 """
 
 import numpy as np
