@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keytokens.embedding.scores import AttentionScores
+from keytokens.explain import explain
 from keytokens.text import Counter
 
 TEXTS = [
@@ -27,6 +28,17 @@ class Model:
     classes_: Any
     counter_: Any
 
+    def predict(self, texts: list[str]) -> Any:
+        """The class of every text."""
+        return explain(self, texts).labels
+
+    def cut(self, bytes: int) -> "Model":
+        """The same model with its numbers rounded to float32."""
+        scores = self.scores_
+        rounded = (scores.attention, scores.value)
+        near = (array.astype(np.float32).astype(np.float64) for array in rounded)
+        return Model(AttentionScores(*near, scores.bias), self.classes_, self.counter_)
+
 
 def random_scores(
     size: int, maps: int = 1, outputs: int = 1, seed: int = 0, cls: bool = True, scale: float = 1.0
@@ -41,11 +53,16 @@ def random_scores(
 
 
 def model(
-    ngrams: tuple[int, int] = (1, 2), binary: bool = True, outputs: int = 1, **how: Any
+    ngrams: tuple[int, int] = (1, 2),
+    binary: bool = True,
+    outputs: int = 1,
+    counter: Any = None,
+    **how: Any,
 ) -> Model:
-    """A model over TEXTS with random scores."""
-    counter = Counter(ngrams=ngrams, min_count=1, binary=binary)
-    counter.fit_transform(TEXTS[:3] + TEXTS[5:])
+    """A model over TEXTS (or a fitted counter's vocabulary) with random scores."""
+    if counter is None:
+        counter = Counter(ngrams=ngrams, min_count=1, binary=binary)
+        counter.fit_transform(TEXTS[:3] + TEXTS[5:])
     scores = random_scores(len(counter.vocabulary_), outputs=outputs, **how)
     classes = np.array(["neg", "pos"] if outputs == 1 else ["a", "b", "c"])
     return Model(scores, classes, counter)

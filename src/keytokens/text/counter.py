@@ -105,8 +105,8 @@ class Counter:
 
     def places(self, text: str) -> NDArray[np.int64]:
         """Start and end (code points) of every token of one text, known or not. (T, 2)"""
-        _, starts, ends = self._cutter.placed(text, self._fitted)
-        return np.stack([starts, ends], axis=1)
+        codes, starts, ends = self._cutter.placed(text, self._fitted)
+        return np.stack([starts, ends], axis=1)[: codes.size - 1]  # the last code ends the text
 
     @property
     def vocabulary_(self) -> list[str]:

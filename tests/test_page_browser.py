@@ -1,0 +1,263 @@
+"""The model page in a real browser: it decides exactly as Python does, and nothing goes wrong."""
+
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from explaining import TEXTS, model
+
+from keytokens.explain import explain
+from keytokens.explain.html import page as static_page
+from keytokens.explain.model_page import build_page
+from keytokens.text import Counter
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
+ATTACK = "</script><img src=x onerror=\"document.title='broken'\"> good <b>bad</b> & <!-- film"
+PIECES = [
+    *("good", "GOOD", "bad", "film", "not", "It’s", "it's", "don't'", "'tis", "naïve", "é"),
+        "good",
+        "GOOD",
+        "bad",
+        "film",
+        "not",
+        "It’s",
+        "it's",
+        "don't'",
+        "'tis",
+        "naïve",
+        "cafe\u0301",
+    ),
+    *("日本", "🎬", "👩‍👩‍👧‍👦", "İstanbul", "ΟΔΟΣ", "ΣΑΣ.", "ﬁlm", "Straße", "ẞ", "𝒢𝑜𝑜𝒹", "𐐀", "٣"),
+    *("<br />", "<BR>", "<br", "<b>", "!", "?!", "...", ";", "—", "\u00a0", "\u200b", "\u2028"),
+    *("a_b", "C3PO", "_", "\n\n", "\t", "x’’y", "’", "&amp;", "\\", "ǅ", "ŉ", "ᏸ", "Ꭰ", "long"),
+]
+Open = Callable[..., Any]
+
+
+def nasty_texts(count: int) -> list[str]:
+    rng = np.random.default_rng(5)
+    drawn = ["".join(rng.choice(PIECES, 12)) for _ in range(count // 2)]
+    return drawn + [" ".join(rng.choice(PIECES, 20)) for _ in range(count - len(drawn))]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="the dev extra brings playwright")
+    if not Path(CHROMIUM).exists():
+        pytest.skip("no Chromium here: install it or set CHROMIUM to its path")
+    with api.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
+    """Opens a page from a file, offline; any word on the console and any request fails the test."""
+    said: list[str] = []
+    contexts: list[Any] = []
+
+    def open_(html: str, **how: Any) -> Any:
+        context = browser.new_context(offline=True, **how)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda r: said.append(r.url) if not _own(r.url) else None)
+        path = tmp_path / "page.html"
+        path.write_text(html, encoding="utf-8")
+        page.goto(path.as_uri())
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert said == []
+
+
+def _own(url: str) -> bool:
+    return url.startswith(("file:", "data:", "blob:"))
+
+
+def compare(fitted: Any, page: Any, texts: list[str]) -> None:
+    """Same tokens at the same places, same logits to 1e-9, same label."""
+    cut = fitted.cut(5_000_000)
+    found = page.evaluate("texts => texts.map(window.keytokens.explain)", texts)
+    for text, theirs in zip(texts, found, strict=True):
+        ours = explain(cut, text)
+        assert np.allclose(theirs["logits"], ours.bag.logits, rtol=0, atol=1e-9), text
+        assert theirs["label"] == str(ours.label)
+        known = [t for t in ours.tokens if not t.is_constant]
+        assert [(t["text"], t["start"], t["end"]) for t in theirs["tokens"]] == [
+            (t.text, t.start, t.end) for t in known
+        ], text
+        for key in ("attention", "contribution"):
+            mine = [getattr(t, key) for t in known]
+            assert np.allclose([t[key] for t in theirs["tokens"]], mine, rtol=0, atol=1e-9)
+
+
+KINDS = {
+    "bigrams": {},
+    "counts": dict(binary=False, ngrams=(1, 3)),
+    "three classes, two maps": dict(outputs=3, maps=2),
+    "saturated, no cls": dict(scale=500.0, cls=False),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_page_decides_as_python_does(opened: Open, kind: str) -> None:
+    fitted = model(**KINDS[kind])
+    compare(fitted, opened(build_page(fitted)), [*TEXTS, ATTACK, *nasty_texts(60)])
+
+
+def test_nasty_words_in_the_vocabulary_too(opened: Open) -> None:
+    texts = nasty_texts(200)
+    fitted = model(counter=Counter(ngrams=(1, 2), min_count=1).fit(texts))
+    compare(fitted, opened(build_page(fitted)), texts)
+
+
+def test_real_reviews(opened: Open, shared_data: Path) -> None:
+    import polars as pl
+
+    import keytokens as kt
+
+    rows = pl.read_parquet(shared_data / "imdb.parquet").sample(800, seed=3)
+    texts, labels = rows["text"].to_list(), rows["label"].to_list()
+    fitted = kt.KeyTokenClassifier(ngrams=(1, 2)).fit(texts[:600], labels[:600])
+    html = build_page(fitted)
+    assert len(html.encode()) <= 5_000_000
+    compare(fitted, opened(html), texts[600:])
+
+
+def test_typing_marks_the_text(opened: Open) -> None:
+    page = opened(build_page(model()))
+    page.get_by_label("Type or paste a text").fill("good film, so bad")
+    page.wait_for_function("document.getElementById('marked').textContent === 'good film, so bad'")
+    why = explain(model().cut(0), "good film, so bad")
+    assert page.locator("#verdict strong").text_content() == why.label
+    strongest = max((w for w in why.words if not w.is_constant), key=lambda w: abs(w.contribution))
+    mark = page.locator('#marked mark[data-k="9"]').first
+    assert mark.text_content() == strongest.text
+    assert f"{abs(strongest.contribution):.3f}" in mark.get_attribute("title")
+    remarks = page.locator("#remarks li").all_text_contents()
+    assert f"over {why.effective_tokens:.1f} effective tokens" in remarks[0]
+    if why.flipping is not None:
+        assert ", ".join(why.names(why.flipping)) in remarks[2]
+
+
+def test_sets_agree_with_python(opened: Open) -> None:
+    for outputs, seed in itertools.product((1, 3), range(3)):
+        fitted = model(outputs=outputs, seed=seed)
+        page = opened(build_page(fitted))
+        for text in TEXTS:
+            found = page.evaluate(
+                "text => { const why = model.explain(text);"
+                " return model.smallest(why.seen, why.decision) }",
+                text,
+            )
+            why = explain(fitted.cut(0), text)
+            assert (found["flipping"] is None) == (why.flipping is None)
+            assert len(found["flipping"] or []) == len(why.names(why.flipping))
+            if outputs == 1:
+                assert len(found["sufficient"]) == len(why.sufficient)
+
+
+def test_a_hostile_review_does_nothing(opened: Open) -> None:
+    fitted = model()
+    for html in (
+        build_page(fitted, [ATTACK, *TEXTS], ["neg", "pos"] * 4),
+        static_page([explain(fitted, ATTACK)]),
+    ):
+        page = opened(html)
+        page.wait_for_timeout(100)
+        assert page.title() != "broken"
+        assert page.locator("img").count() == 0
+        assert ATTACK in page.locator(".marked").first.text_content()
+
+
+def test_examples_filter_sort_and_open(opened: Open) -> None:
+    fitted = model()
+    labels = ["pos", "neg", "neg", "pos", "neg", "pos", "neg"]
+    page = opened(build_page(fitted, TEXTS, labels))
+    decided = fitted.cut(0).predict(TEXTS)
+    right = int((decided == np.array(labels)).sum())
+    assert f"{right} of 7" in page.locator("#confusion-caption").text_content()
+    page.locator("#documents-filter").select_option("wrong")
+    assert page.locator("#documents li").count() == 7 - right
+    page.locator("#documents-filter").select_option("all")
+    cell = page.locator("#confusion button").first
+    cell.click()
+    assert cell.get_attribute("aria-pressed") == "true"
+    expected = sum(a == b == "neg" for a, b in zip(labels, decided, strict=True))
+    assert page.locator("#documents li").count() == expected
+    cell.click()
+    page.locator("#documents-sort").select_option("uncertain")
+    sure = [max(w.probabilities.values()) for w in explain(fitted.cut(0), TEXTS)]
+    page.locator("#documents button").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    second = TEXTS[int(np.argsort(sure, kind="stable")[1])]
+    assert page.locator("#text").input_value() == second
+
+
+def test_vocabulary_search_and_contexts(opened: Open) -> None:
+    page = opened(build_page(model(), TEXTS))
+    page.locator("#search").fill("not good")
+    page.wait_for_function("document.querySelectorAll('#vocabulary-rows tr').length === 1")
+    page.locator("#vocabulary-rows button").click()
+    assert page.locator("#contexts li").count() == 1
+    assert page.locator("#contexts strong").text_content() == "Not good"
+
+
+def test_the_explanation_is_saved_as_json(opened: Open) -> None:
+    page = opened(build_page(model(), TEXTS), accept_downloads=True)
+    with page.expect_download() as download:
+        page.locator("#save").click()
+    saved = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+    assert saved["text"] == page.locator("#text").input_value()
+    total = sum(token["contribution"] for token in saved["tokens"])
+    assert saved["logits"][0] != 0
+    assert abs(total) > 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1200])
+def test_no_sideways_scrolling_and_every_control_has_a_name(
+    opened: Open, scheme: str, width: int
+) -> None:
+    how = dict(color_scheme=scheme, viewport={"width": width, "height": 800})
+    page = opened(build_page(model(outputs=3), TEXTS, list("abcabca")), **how)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll('button, input, select, textarea')]
+        .filter(e => !(e.labels && e.labels.length) && !e.textContent.trim()
+                     && !e.getAttribute('aria-label')).map(e => e.outerHTML)"""
+    )
+    assert nameless == []
+
+
+def test_the_theme_can_be_chosen(opened: Open) -> None:
+    page = opened(build_page(model()), color_scheme="light")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    for _ in range(2):
+        page.locator("#theme").click()
+    assert page.evaluate(ground) != light
+
+
+def test_print_keeps_the_marks_and_drops_the_controls(opened: Open) -> None:
+    page = opened(build_page(model(), TEXTS))
+    page.emulate_media(media="print")
+    assert not page.locator("#save").is_visible()
+    assert page.locator("#marked mark").first.is_visible()
+
+
+def test_same_bytes_again() -> None:
+    first, second = (build_page(model(), TEXTS) for _ in range(2))
+    assert first == second
