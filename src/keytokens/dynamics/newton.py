@@ -77,7 +77,7 @@ def _away_from_zero(value: Value, u: Floats, ball: Ball) -> Floats:
 def _settled(value: Value, u: Floats, ball: Ball) -> bool:
     _, slope = value(u, curved=False)
     residual = _tangential(slope, u, ball.active(u, slope))
-    return bool(np.linalg.norm(residual) <= SETTLED * max(1e-300, np.linalg.norm(slope), SETTLED))
+    return bool(np.linalg.norm(residual) <= SETTLED * max(float(np.linalg.norm(slope)), SETTLED))
 
 
 def _tangential(slope: Floats, u: Floats, active: list[slice]) -> Floats:

@@ -6,6 +6,7 @@ itself otherwise. F / R keeps its scale along the path: it tends to minus the ma
 """
 
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def _radii(job: Job) -> list[dict[str, float]]:
 def _bridged(radii: list[dict[str, float]]) -> list[tuple[dict[str, float], bool]]:
     """The radii, with others between where they are far apart; whether each was asked for."""
     found = [(radii[0], True)]
-    for low, high in zip(radii[:-1], radii[1:], strict=True):
+    for low, high in pairwise(radii):
         grown = max(high[name] / low[name] for name in high)
         count = max(1, int(np.ceil(np.log(grown) / np.log(GROWTH))))
         for j in range(1, count + 1):
@@ -65,15 +66,20 @@ def _follow(job: Job, k: int, radii: list[dict[str, float]]) -> tuple[dict[str, 
         radius = np.concatenate([np.full(w.size, at[name]) for name, w in start.items()])
         value = partial(_value, job.objective, data, best, start, radius)
         ball = Ball(_slices(start), job.method.least / max(at.values()))
-        cone = (axis, job.method.angle)
-        u, good = (
-            minimise(value, u, ball) if axis is None else minimise_in_cone(value, u, ball, *cone)
-        )
+        u, good = _solve(value, u, ball, axis, job.method.angle)
         if asked:
             settled = settled and good
             points.append(_unpacked(u * radius, start))
     path = {name: np.stack([point[name] for point in points]) for name in start}
     return path, Reason.RADII if settled else Reason.UNSETTLED
+
+
+def _solve(
+    value: Any, u: Floats, ball: Ball, axis: Floats | None, angle: float
+) -> tuple[Floats, bool]:
+    if axis is None:
+        return minimise(value, u, ball)
+    return minimise_in_cone(value, u, ball, axis, angle)
 
 
 def _first(job: Job, start: dict[str, Floats], radius: dict[str, float]) -> Floats:
@@ -108,7 +114,7 @@ def _unpacked(flat: Any, like: dict[str, Floats]) -> dict[str, Any]:
 
 def _value(
     objective: Any, data: Any, best: Any, like: Any, radius: Floats, u: Floats, curved: bool = True
-) -> tuple[float, Floats, Floats]:
+) -> tuple[Any, ...]:
     """F(w) / R, its slope and, if `curved`, its curvature in u; w = radius * u block by block."""
     found = (_curved if curved else _sloped)(objective, data, best, like, radius, u)
     return float(found[0]), *(np.asarray(part) for part in found[1:])
