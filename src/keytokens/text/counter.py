@@ -129,13 +129,13 @@ class Counter:
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and JSON-able options, from which `from_state` builds the same counter."""
-        own = isinstance(self.tokenizer, Tokenizer)
+        own = self.tokenizer
         options = {
             "ngrams": list(self.ngrams),
             "min_count": self.min_count,
             "max_features": self.max_features,
             "binary": self.binary,
-            "punctuation": self.tokenizer.punctuation if own else None,
+            "punctuation": own.punctuation if isinstance(own, Tokenizer) else None,
             "unicode": UNICODE,
         }
         return self._fitted.arrays(), options

@@ -46,7 +46,7 @@ def spread(key: Any) -> Any:
 
 
 @inlined
-def slot_of(key: Any, size: int) -> int:
+def slot_of(key: Any, size: int) -> Any:
     """Where a search for `key` begins."""
     return np.int64(spread(key) >> _HALF) & (size - 1)
 

@@ -118,7 +118,7 @@ def _key(nodes: Any, codes: Any, t: int, order: int) -> Any:
 
 
 @inlined
-def _partition(key: Any, bits: int) -> int:
+def _partition(key: Any, bits: int) -> Any:
     return np.int64(spread(key) >> np.uint64(54)) >> (10 - bits)
 
 

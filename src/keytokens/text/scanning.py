@@ -92,6 +92,8 @@ def as_list(texts: Iterable[str]) -> list[str]:
     for name in ("to_list", "tolist"):
         if hasattr(texts, name):
             return getattr(texts, name)()
+    if not isinstance(texts, Iterable):
+        raise_input("texts", "be a list of strings", f"{texts!r:.60}")
     return list(texts)
 
 
@@ -178,7 +180,7 @@ def _width(byte: int) -> int:
 
 
 @inlined
-def _code_point(data: Any, p: int, width: int) -> int:
+def _code_point(data: Any, p: int, width: int) -> Any:
     """The code point of the `width` > 1 bytes at p."""
     point = np.int64(data[p]) & (0x7F >> width)
     for k in range(1, width):

@@ -8,10 +8,11 @@ written without spaces (Chinese, Japanese, Thai) are not segmented: a run of let
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 
-from keytokens.text.characters import MARKS, word_class
+from keytokens.text.characters import APOSTROPHES, MARKS, word_class
 
+Token = tuple[str, int, int]
 _BREAK = r"<[bB][rR][ \t\r\n]*/?>"
 
 
@@ -27,21 +28,22 @@ class Tokenizer:
 
     punctuation: bool = True
 
-    def tokens(self, text: str) -> list[tuple[str, int, int]]:
+    def tokens(self, text: str) -> list[Token]:
         """Each token's lower-cased text, start and end (code points of the original text)."""
-        found = self._expression.finditer(text)
-        return [(m[1].lower(), *m.span(1)) for m in found if m[1] is not None]
+        groups = (1, 2) if self.punctuation else (1,)
+        found = _compiled().finditer(text)
+        return [(m[0].lower(), *m.span()) for m in found if m.lastindex in groups]
 
     def __call__(self, text: str) -> list[str]:
         return [token for token, _, _ in self.tokens(text)]
 
-    @cached_property
-    def _expression(self) -> re.Pattern[str]:
-        return re.compile(expression("\\U%08x", self.punctuation))
 
-
-def expression(escape: str, punctuation: bool) -> str:
-    """Group 1 is a token; a match without it is a line break."""
+def expression(escape: str) -> str:
+    """Group 1 is a word, group 2 a mark; a match without a group is a line break."""
     word = f"[{word_class(escape)}]+"
-    marks = f"|[{MARKS}]" if punctuation else ""
-    return f"{_BREAK}|({word}(?:['’]{word})*{marks})"
+    return f"{_BREAK}|({word}(?:[{APOSTROPHES}]{word})*)|([{MARKS}])"
+
+
+@cache
+def _compiled() -> re.Pattern[str]:
+    return re.compile(expression("\\U%08x"))
