@@ -19,24 +19,12 @@ from keytokens.text import Counter
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 ATTACK = "</script><img src=x onerror=\"document.title='broken'\"> good <b>bad</b> & <!-- film"
-PIECES = [
-    *("good", "GOOD", "bad", "film", "not", "It’s", "it's", "don't'", "'tis", "naïve", "é"),
-        "good",
-        "GOOD",
-        "bad",
-        "film",
-        "not",
-        "It’s",
-        "it's",
-        "don't'",
-        "'tis",
-        "naïve",
-        "cafe\u0301",
-    ),
-    *("日本", "🎬", "👩‍👩‍👧‍👦", "İstanbul", "ΟΔΟΣ", "ΣΑΣ.", "ﬁlm", "Straße", "ẞ", "𝒢𝑜𝑜𝒹", "𐐀", "٣"),
-    *("<br />", "<BR>", "<br", "<b>", "!", "?!", "...", ";", "—", "\u00a0", "\u200b", "\u2028"),
-    *("a_b", "C3PO", "_", "\n\n", "\t", "x’’y", "’", "&amp;", "\\", "ǅ", "ŉ", "ᏸ", "Ꭰ", "long"),
-]
+WORDS = (
+    "good GOOD bad film not It’s it's don't' 'tis naïve cafe\u0301 日本 🎬 👩‍👩‍👧‍👦 "
+    "İstanbul ΟΔΟΣ ΣΑΣ. ﬁlm Straße ẞ 𝒢𝑜𝑜𝒹 𐐀 ٣ "
+    "<br <b> ! ?! ... ; — a_b C3PO _ x’’y ’ &amp; \\ ǅ ŉ ᏸ Ꭰ long"
+)
+PIECES = [*WORDS.split(" "), "<br />", "<BR>", "\u00a0", "\u200b", "\u2028", "\n\n", "\t"]
 Open = Callable[..., Any]
 
 
@@ -83,6 +71,14 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
 
 def _own(url: str) -> bool:
     return url.startswith(("file:", "data:", "blob:"))
+
+
+def wait(page: Any, selector: str, **what: Any) -> None:
+    """Until the page has caught up with what was typed."""
+    from playwright.sync_api import expect
+
+    for name, value in what.items():
+        getattr(expect(page.locator(selector)), name)(value)
 
 
 def compare(fitted: Any, page: Any, texts: list[str]) -> None:
@@ -138,7 +134,7 @@ def test_real_reviews(opened: Open, shared_data: Path) -> None:
 def test_typing_marks_the_text(opened: Open) -> None:
     page = opened(build_page(model()))
     page.get_by_label("Type or paste a text").fill("good film, so bad")
-    page.wait_for_function("document.getElementById('marked').textContent === 'good film, so bad'")
+    wait(page, "#marked", to_have_text="good film, so bad")
     why = explain(model().cut(0), "good film, so bad")
     assert page.locator("#verdict strong").text_content() == why.label
     strongest = max((w for w in why.words if not w.is_constant), key=lambda w: abs(w.contribution))
@@ -209,7 +205,7 @@ def test_examples_filter_sort_and_open(opened: Open) -> None:
 def test_vocabulary_search_and_contexts(opened: Open) -> None:
     page = opened(build_page(model(), TEXTS))
     page.locator("#search").fill("not good")
-    page.wait_for_function("document.querySelectorAll('#vocabulary-rows tr').length === 1")
+    wait(page, "#vocabulary-rows tr", to_have_count=1)
     page.locator("#vocabulary-rows button").click()
     assert page.locator("#contexts li").count() == 1
     assert page.locator("#contexts strong").text_content() == "Not good"

@@ -13,7 +13,7 @@ import click
 from keytokens import __version__
 from keytokens.errors import KeytokensError
 
-_COMMANDS: list[str] = ["reproduce"]
+_COMMANDS: list[str] = ["explain", "page", "reproduce"]
 
 
 class _Commands(click.Group):

@@ -7,7 +7,6 @@ const model = (function () {
   const vocabulary = data.vocabulary;
   const column = new Map();
   vocabulary.forEach(function (gram, s) { column.set(gram, s); });
-  const pattern = new RegExp(data.pattern, "gu");
 
   // Little-endian floats in base64, whatever the machine.
   function numbers(packed) {
@@ -18,16 +17,20 @@ const model = (function () {
     });
   }
 
-  // Words with their places (UTF-16 units, as JavaScript slices).
+  // Where each code point of the text begins, in UTF-16 units: what slices count in.
+  function unitsOf(text) {
+    const units = [];
+    let unit = 0;
+    for (const character of text) { units.push(unit); unit += character.length; }
+    return units.concat([unit]);
+  }
+
+  // Words with their places, in units for slices and in code points (from, to) as Python counts.
   function tokens(text) {
-    const found = [];
-    for (const match of text.matchAll(pattern)) {
-      if (match[1] !== undefined) {
-        const end = match.index + match[1].length;
-        found.push({ word: match[1].toLowerCase(), start: match.index, end: end });
-      }
-    }
-    return found;
+    const units = unitsOf(text);
+    return tokenize(text, data.punctuation).map(function (one) {
+      return { word: one.text, start: units[one.start], end: units[one.end], from: one.start, to: one.end };
+    });
   }
 
   // Every known n-gram: its column, and its first and last word.
@@ -211,14 +214,6 @@ const model = (function () {
 
   // Plain values, offsets in code points of the text: what Python's to_dict says.
   function plain(why) {
-    const points = new Uint32Array(why.text.length + 1);
-    let count = 0, unit = 0;
-    for (const character of why.text) {
-      for (let u = 0; u < character.length; u += 1) points[unit + u] = count;
-      unit += character.length;
-      count += 1;
-    }
-    points[unit] = count;
     return {
       text: why.text, label: data.classes[why.decision], logits: why.logits, bias: bias,
       explained_class: data.classes[K === 1 ? 1 : why.output],
@@ -226,9 +221,9 @@ const model = (function () {
         return { label: data.classes[k], probability: p };
       }),
       tokens: why.occurrences.map(function (one) {
-        const start = why.words[one.first].start, end = why.words[one.last].end;
+        const first = why.words[one.first], last = why.words[one.last];
         return {
-          text: why.text.slice(start, end), start: points[start], end: points[end],
+          text: why.text.slice(first.start, last.end), start: first.from, end: last.to,
           attention: one.attention, contribution: one.contribution,
         };
       }),

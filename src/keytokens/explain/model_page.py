@@ -1,7 +1,7 @@
 """The model in one page: type a text and see it tokenised, classified and marked, with no server.
 
 The page holds the cut model itself: its numbers exactly (float32 where the model was rounded to
-it, else float64), its vocabulary, and the one regular expression that cuts texts into tokens.
+it, else float64), its vocabulary, and the tokeniser's JavaScript twin.
 """
 
 import base64
@@ -18,7 +18,7 @@ from keytokens._checks import Floats
 from keytokens.errors import raise_input
 from keytokens.pages import Markup, Section, facts, fragment, note, paragraphs, render, resource
 from keytokens.text import Tokenizer
-from keytokens.text.tokenizer import expression
+from keytokens.text.javascript import JAVASCRIPT
 
 _PACKAGE = "keytokens.explain"
 _SCRIPTS = ("model.js", "dom.js", "try.js", "vocabulary.js", "examples.js")
@@ -91,7 +91,7 @@ def model_data(model: Any) -> dict[str, Any]:
         "classes": [str(label) for label in model.classes_],
         "ngrams": [int(n) for n in counter.ngrams],
         "binary": bool(counter.binary),
-        "pattern": expression("\\u{%x}", counter.tokenizer.punctuation),
+        "punctuation": bool(counter.tokenizer.punctuation),
         "shape": [scores.n_maps, scores.n_outputs, scores.n_features],
         "float": size,
         "attention": _packed(scores.attention, size),
@@ -168,7 +168,7 @@ def _page(model: Any, cut: Any, examples: Examples | None, certificate: Any, tit
         sections,
         lead="The whole model is inside this file: nothing you type leaves it.",
         data=data,
-        script="\n".join(resource(_PACKAGE, name) for name in _SCRIPTS),
+        script="\n".join([JAVASCRIPT, *(resource(_PACKAGE, name) for name in _SCRIPTS)]),
         style="\n".join(resource(_PACKAGE, name) for name in _STYLES),
     )
 

@@ -1,0 +1,72 @@
+"""keytokens explain: which tokens a decision rests on."""
+
+from pathlib import Path
+
+import click
+
+_FILE = click.Path(exists=True, dir_okay=True, path_type=Path)
+_OUT = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("model", type=_FILE)
+@click.argument("text", required=False)
+@click.option("--file", "data", type=_FILE, help="Explain the texts of a file instead.")
+@click.option("--text", "column", metavar="COLUMN", help="The column that holds the texts.")
+@click.option("--html", type=_OUT, help="Write one self-contained page.")
+@click.option("--json", "json_out", type=_OUT, help="Write one JSON document a line.")
+@click.option("--eraser", type=_OUT, help="Write ERASER predictions, one a line.")
+@click.option("--limit", type=click.IntRange(1), default=200, help="Texts shown at most.")
+def command(
+    model: Path,
+    text: str | None,
+    data: Path | None,
+    column: str | None,
+    html: Path | None,
+    json_out: Path | None,
+    eraser: Path | None,
+    limit: int,
+) -> None:
+    """Explain what MODEL decides on TEXT, or on the texts of a file ("-" reads standard input)."""
+    import keytokens as kt
+
+    if (text is None) == (data is None):
+        raise click.UsageError("a TEXT or --file DATA must be given; got both or neither.")
+    fitted = kt.load(model)
+    whys = fitted.explain(_texts(text, data, column))
+    if html:
+        whys.to_html(html, limit)
+    if json_out or eraser:
+        _write_lines(whys, json_out, eraser)
+    if not (html or json_out or eraser):
+        _print(whys[:limit])
+
+
+def _texts(text: str | None, data: Path | None, column: str | None) -> list[str]:
+    from keytokens.text import read_table
+
+    if data is not None:
+        return list(read_table(data, text=column, label=False).texts)
+    return [click.get_text_stream("stdin").read() if text == "-" else str(text)]
+
+
+def _write_lines(whys, json_out: Path | None, eraser: Path | None) -> None:  # type: ignore[no-untyped-def]
+    from keytokens import _files
+    from keytokens.explain.formats import to_json, write_eraser
+
+    if json_out:
+        _files.write_text(json_out, "".join(f"{to_json(why)}\n" for why in whys))
+    if eraser:
+        write_eraser(whys, eraser)
+
+
+def _print(whys) -> None:  # type: ignore[no-untyped-def]
+    from rich.console import Console
+
+    from keytokens.explain.terminal import show
+
+    console = Console()
+    for place, why in enumerate(whys):
+        if place:
+            console.print()
+        show(why, console)

@@ -1,0 +1,54 @@
+"""keytokens page: the model in one page that explains as you type, no server."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+_FILE = click.Path(exists=True, dir_okay=True, path_type=Path)
+
+
+@click.command()
+@click.argument("model", type=_FILE)
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--examples", type=_FILE, help="Labelled texts to browse, and to measure the cut on.")
+@click.option("--text", "column", metavar="COLUMN", help="The column that holds the texts.")
+@click.option("--label", metavar="COLUMN", help="The column that holds the labels.")
+@click.option("--size", type=click.FloatRange(0.1), default=5.0, help="Megabytes at most.")
+@click.option("--certify", "certified", is_flag=True, help="Add the selection's certificate.")
+@click.option("--title", default="", help="The page's heading.")
+def command(
+    model: Path,
+    out: Path,
+    examples: Path | None,
+    column: str | None,
+    label: str | None,
+    size: float,
+    certified: bool,
+    title: str,
+) -> None:
+    """Write MODEL as one HTML file: it classifies and marks what you type, and needs no network."""
+    import keytokens as kt
+    from keytokens.explain.model_page import write_page
+
+    fitted = kt.load(model)
+    texts, labels = _examples(examples, column, label)
+    certificate = fitted.certify(texts) if certified and texts else None
+    write_page(fitted, out, texts, labels, int(size * 1e6), certificate, title)
+    click.echo(f"{out}: {out.stat().st_size / 1e6:.2f} MB")
+
+
+def _examples(path: Path | None, column: str | None, label: str | None) -> tuple[Any, Any]:
+    """Texts and labels; a file without a label column gives texts alone."""
+    from keytokens.errors import InputError
+    from keytokens.text import read_table
+
+    if path is None:
+        return None, None
+    try:
+        table = read_table(path, text=column, label=label)
+    except InputError:
+        if label is not None:
+            raise
+        table = read_table(path, text=column, label=False)
+    return list(table.texts), table.labels
