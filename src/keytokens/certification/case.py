@@ -22,7 +22,11 @@ CANCELLED = 1e-6  # pulls of all inputs that cancel to this share of their size:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What `certify` judges. log_counts (n, T): how often each token stands in its input."""
+    """What `certify` judges.
+
+    Where inputs are counts over a vocabulary: log_counts (n, T), how often each distinct token
+    stands in its input, and ids (n, T), its column.
+    """
 
     problem: TokenProblem
     answer: Answer
@@ -31,6 +35,8 @@ class Case:
     loss: Any
     head: Any
     log_counts: Floats | None = None
+    ids: Integers | None = None
+    vocabulary: int = 0
 
     @cached_property
     def logits(self) -> Floats:
@@ -125,20 +131,28 @@ class Case:
 
     @cached_property
     def kept(self) -> Booleans:
-        """The selected token and those that stay tied to it: heavy, and hardly left behind.
+        """The selected token and those that stay tied to it.
 
-        Left behind: a lead of the selected token above TIED times what the best direction of
-        this length gives. So an unsaturated answer is judged by its direction, not its length.
+        With a nonlinear head or at a finite limit: the heavy ones. A linear head keeps no two
+        tokens of different scores for good: there, only heavy ones of equal score, or hardly left
+        behind, by less than TIED times what the best direction of this length gives. So an
+        unsaturated answer is judged by its direction, not by its length.
         """
-        if self.is_finite or not self.single.is_feasible:
-            return self.heavy
+        if self.is_finite or self.head is not None or not self.single.is_feasible:
+            return (self.heavy & ~self.copies) | self.chosen
         lead = np.take_along_axis(self.logits, self.selected[:, None], axis=-1) - self.logits
         size = np.linalg.norm(self.answer.weight)
         direction = self.single.direction
         assert direction is not None
         best = size / np.linalg.norm(direction)
-        kept = self.heavy & (lead < TIED * best)
+        equal = np.abs(self.scores - self._best) <= 1e-12 * (1.0 + np.abs(self._best))
+        kept = self.heavy & (equal | (lead < TIED * best))
         return (kept & ~self.copies) | self.chosen
+
+    @property
+    def _best(self) -> Floats:
+        """Scores of the selected tokens. (n, 1)"""
+        return np.take_along_axis(self.scores, self.selected[:, None], axis=-1)
 
     @cached_property
     def chosen(self) -> Booleans:
@@ -156,6 +170,20 @@ class Case:
         """log of the largest weight on a token that is neither heavy nor masked."""
         rest = np.where(self.heavy | ~self.mask, -np.inf, self.log_s)
         return float(rest.max())
+
+    def named(self, tokens: Integers) -> Integers:
+        """Tokens of each input in the user's numbering. (n,)"""
+        if self.ids is None:
+            return tokens
+        return np.take_along_axis(self.ids, tokens[:, None], axis=-1)[:, 0]
+
+    def spread(self, flags: Booleans) -> Booleans:
+        """Flags of each input's tokens in the user's numbering. (n, T) or (n, V)"""
+        if self.ids is None:
+            return flags
+        full = np.zeros((self.problem.n, self.vocabulary), bool)
+        np.put_along_axis(full, self.ids, flags & self.mask, axis=-1)
+        return full
 
     @cached_property
     def balance(self) -> float | None:

@@ -18,9 +18,9 @@ def judge(case: Case) -> Certificate:
     bare = Certificate(
         over=case.answer.over,
         norm=str(case.norm),
-        selected=case.selected,
-        kept=case.kept,
-        support=np.zeros_like(case.kept) if solution is None else solution.support,
+        selected=case.named(case.selected),
+        kept=case.spread(case.kept),
+        support=case.spread(np.zeros_like(case.kept) if solution is None else solution.support),
         left=case.left,
         **_facts(case, solution),
     )
@@ -64,8 +64,9 @@ def offenders(case: Case, solution: Solution) -> tuple[Offender, ...]:
     lead = chosen - np.where(case.mask, case.scores, 0.0)
     slack = 1e-13 * (1.0 + np.abs(chosen))
     bad = solution.support & ~case.ties & (lead <= slack)
+    ids = np.broadcast_to(np.arange(case.problem.T), bad.shape) if case.ids is None else case.ids
     found = [
-        Offender(int(i), int(t), float(lead[i, t]), float(solution.multipliers[i, t]))
+        Offender(int(i), int(ids[i, t]), float(lead[i, t]), float(solution.multipliers[i, t]))
         for i, t in np.argwhere(bad)
     ]
     return tuple(sorted(found, key=lambda o: -o.multiplier))
@@ -89,5 +90,5 @@ def _split(case: Case) -> tuple[Floats | None, Floats]:
         apart = case.problem.X[i, t] - case.problem.X[i, chosen]
         rows = (apart[:, :, None] * case.problem.query[i][:, None, :]).reshape(len(i), -1)
     ratios = case.logits[i, t] - case.logits[i, chosen]
-    finite: Floats = np.linalg.lstsq(rows, ratios, rcond=None)[0]
+    finite = np.asarray(np.linalg.lstsq(rows, ratios, rcond=None)[0], np.float64)
     return finite.reshape(weight.shape), weight - finite.reshape(weight.shape)

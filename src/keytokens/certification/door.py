@@ -100,8 +100,8 @@ def _embedding(
     tokens = TokenProblem(E[order], problem.y, problem.v, mask=counts > 0)
     log_counts = np.log(np.where(counts > 0, counts, 1.0))
     bare = Answer("p", {"p": found.blocks["p"]}, None, found.reason)
-    case = Case(tokens, _moving(bare), **_with_norm(options, bare), log_counts=log_counts)
-    return judge(case)
+    place = {"log_counts": log_counts, "ids": order, "vocabulary": problem.V}
+    return judge(Case(tokens, _moving(bare), **_with_norm(options, bare), **place))
 
 
 def _next(problem: NextTokenProblem, answer: Any, over: str | None, **options: Any) -> Certificate:

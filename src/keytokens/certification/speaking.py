@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keytokens._checks import Floats
-from keytokens.certification.certificate import Certificate
+from keytokens.certification.certificate import Certificate, misalignment
 from keytokens.certification.theorems import DERIVED, QUOTED, READING, Assumption, Theorem
 from keytokens.dynamics.laws import key_inequality
 from keytokens.problem import optimal_tokens
@@ -22,8 +22,10 @@ def theorems(case: Any, solution: Solution | None, cert: Certificate) -> tuple[T
     if solution.direction is None:
         return (_infeasible(solution),)
     if case.head is not None or (cert.kept.sum(axis=-1) > 1).any():
-        return (_several(case, solution, cert),)
+        return (_several(case, solution),)
     chosen = [converse(cert)] if cert.optimality == "none" else [_local(case, solution, cert)]
+    if case.ids is not None:
+        return (*chosen, _embedded(case))
     if case.norm not in ("l2", 2):
         chosen.append(_other_norm(case))
     elif cert.optimality == "global":
@@ -189,13 +191,12 @@ def converse(cert: Certificate) -> Theorem:
     return Theorem("Converse", says, READING, (part,))
 
 
-def _several(case: Any, solution: Solution, cert: Certificate) -> Theorem:
+def _several(case: Any, solution: Solution) -> Theorem:
     says = (
         "W ~ W_fin + R W_dir, W_dir with equality among the tokens kept together and at least 1 "
         "against the rest."
     )
-    ties = cert.kept & (np.arange(case.problem.T) != case.selected[:, None])
-    rows = solution.support & ~ties
+    rows = solution.support & ~case.ties
     cost = float(np.where(rows, _leads(case), np.inf).min())
     parts = [
         Assumption(
@@ -204,6 +205,27 @@ def _several(case: Any, solution: Solution, cert: Certificate) -> Theorem:
         ),
     ]  # fmt: skip
     return Theorem("Nonlinear head and several kept tokens", says, READING, tuple(parts))
+
+
+def _embedded(case: Any) -> Theorem:
+    """Trained embeddings: one step on E, then the flow on p."""
+    counts = np.where(case.mask, np.exp(case.log_counts), 0.0)
+    share = counts / counts.sum(axis=-1, keepdims=True) * case.problem.y[:, None]
+    alpha, value = np.zeros(case.vocabulary), np.zeros(case.vocabulary)
+    np.add.at(alpha, case.ids, share / len(counts))
+    value[case.ids[case.mask]] = (case.problem.X @ case.v)[case.mask]
+    seen = np.zeros(case.vocabulary, bool)
+    seen[case.ids[case.mask]] = True
+    agreement = 1 - misalignment(value[seen], alpha[seen])
+    parts = (
+        Assumption(
+            "token values E v are proportional to the average signed frequencies, as one step on E "
+            "makes them", agreement > 0.9, agreement, "cosine",
+        ),
+        Assumption("p is trained by gradient flow with E and v fixed", None),
+    )  # fmt: skip
+    says = "p selects the important tokens and its direction has the largest margin for them."
+    return Theorem("Trained embeddings, two stages", says, QUOTED, parts)
 
 
 def _other_norm(case: Any) -> Theorem:

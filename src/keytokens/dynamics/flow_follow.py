@@ -15,6 +15,7 @@ from keytokens.dynamics.trajectory import Reason
 
 CANCELLED = 1e-12  # the pulls of all inputs cancel to this share of their size: a finite limit
 LANDED, PASSED = 1e-9, 1e-3  # relative distance to the last norm, and to those on the way
+SETTLED = 1e-4  # Newton's step, relative to 1 + norm, at a finite limit
 SHORTEST, SECANTS = 1e-13, 30
 
 Attempt = Callable[[float], tuple[Floats, float]]  # step -> (where it ends, its error)
@@ -63,7 +64,7 @@ def _advance(lane: Lane, target: float, near: float) -> bool:
     """One accepted step, that ends near the target if it would cross it; False: the end."""
     f0, balance = lane.field(lane.y)
     if not balance > CANCELLED:  # a NaN says that there is no pull at all
-        lane.reason = Reason.STATIONARY if balance == 0 or np.isnan(balance) else Reason.CONVERGED
+        lane.reason = _at_rest(lane, f0, balance)
         return False
     attempt = _attempt(lane, f0)
     y, h = _accepted(attempt, lane)
@@ -72,6 +73,19 @@ def _advance(lane: Lane, target: float, near: float) -> bool:
     far = lane.norm(y) > target * (1 + near)
     lane.y = _landed(attempt, lane, target, near, h, y) if far else y
     return True
+
+
+def _at_rest(lane: Lane, f0: Floats, balance: float) -> Reason:
+    """Why the pulls cancel: a zero gradient, a finite limit, or tokens kept together for good.
+
+    Newton's step vanishes at a finite limit; where the norm runs away under tied tokens it is as
+    long as the decay length of the pulls, one unit of log-weight.
+    """
+    if not balance > 0:
+        return Reason.STATIONARY
+    newton = np.linalg.lstsq(lane.jacobian(lane.y), f0, rcond=None)[0]
+    still = np.sqrt(newton @ newton) <= SETTLED * (1.0 + lane.norm(lane.y))
+    return Reason.CONVERGED if still else Reason.TIED
 
 
 def _attempt(lane: Lane, f0: Floats) -> Attempt:
