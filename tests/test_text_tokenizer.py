@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 import text_reference
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keytokens.text import Counter, Tokenizer
-from keytokens.text.characters import _SWITCHES, UNICODE, switches_of_this_python
+from keytokens.text.characters import _SWITCHES, UNICODE, switches_of_this_python, word_ranges
 from keytokens.text.javascript import JAVASCRIPT
 from keytokens.text.tokenizer import Token
 
@@ -59,6 +59,7 @@ def test_the_table_is_what_this_unicode_version_says() -> None:
 
 
 @oldest
+@settings(deadline=None)  # the first call compiles
 @given(text, st.booleans())
 def test_expression_equals_the_reference(text: str, punctuation: bool) -> None:
     assert Tokenizer(punctuation).tokens(text) == text_reference.tokens(text, punctuation)
@@ -77,11 +78,13 @@ def test_scanner_equals_the_expression_on_nasty_texts(text: str) -> None:
     assert scanned(text) == Tokenizer().tokens(text)
 
 
+@settings(deadline=None)  # the first call compiles
 @given(text, st.booleans())
 def test_scanner_equals_the_expression(text: str, punctuation: bool) -> None:
     assert scanned(text, punctuation) == Tokenizer(punctuation).tokens(text)
 
 
+@settings(deadline=None)  # the first call compiles
 @given(text)
 def test_spans_slice_the_original_text(text: str) -> None:
     for token, start, end in Tokenizer().tokens(text):

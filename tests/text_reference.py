@@ -22,7 +22,7 @@ def tokens(text: str, punctuation: bool = True) -> list[Token]:
             found.append((text[i], i, i + 1))
             i += 1
         else:
-            i += max(1, break_length(text[i:]))
+            i += break_length(text[i:]) if text[i] == "<" else 1
     return found
 
 
@@ -36,11 +36,11 @@ def word_end(text: str, i: int) -> int:
 
 
 def break_length(rest: str) -> int:
-    """The length of a <br>, <br/> or <br /> that `rest` begins with, or 0."""
+    """The length of a <br>, <br/> or <br /> that `rest` begins with, or 1."""
     if rest[:3].lower() != "<br" or not rest[1:3].isascii():
-        return 0
+        return 1
     tail = rest[3:].lstrip(" \t\r\n").removeprefix("/")
-    return len(rest) - len(tail) + 1 if tail.startswith(">") else 0
+    return len(rest) - len(tail) + 1 if tail.startswith(">") else 1
 
 
 def grams(words: list[str], low: int, high: int) -> list[tuple[str, ...]]:

@@ -20,6 +20,7 @@ from keytokens.text.vocabulary import Vocabulary, grown
 
 Tokenize = Callable[[str], list[str]]
 _LARGEST = 2**31 - 1
+_OPTIONS = {"ngrams", "min_count", "max_features", "binary", "punctuation", "unicode"}
 
 
 class Counter:
@@ -58,6 +59,8 @@ class Counter:
         if max_features is not None:
             check.integer("max_features", max_features, least=1)
         self.max_features, self.binary = max_features, bool(binary)
+        if not (tokenizer is None or callable(tokenizer)):
+            raise_input("tokenizer", "be a Tokenizer or a function", repr(tokenizer))
         self.tokenizer = Tokenizer() if tokenizer is None else tokenizer
         self.threads = available() if threads is None else check.integer("threads", threads, 1)
         self._vocabulary: Vocabulary | None = None
@@ -148,14 +151,17 @@ class Counter:
         tokenizer: Tokenize | None = None,
     ) -> "Counter":
         """The counter that `state` described; a tokeniser function must be given again."""
-        options = dict(options)
-        punctuation, unicode = options.pop("punctuation"), options.pop("unicode")
-        if unicode != UNICODE:
-            raise_input("the counter's characters", f"be those of Unicode {UNICODE}", unicode)
-        if punctuation is None and tokenizer is None:
+        if set(options) != _OPTIONS:
+            raise_input("the counter's options", f"be {sorted(_OPTIONS)}", sorted(options))
+        if options["unicode"] != UNICODE:
+            rule = f"be those of Unicode {UNICODE}"
+            raise_input("the counter's characters", rule, options["unicode"])
+        if options["punctuation"] is not None:
+            tokenizer = Tokenizer(options["punctuation"])
+        elif tokenizer is None:
             raise_input("tokenizer", "be the function this counter was fitted with", "none")
-        own = tokenizer if punctuation is None else Tokenizer(punctuation)
-        self = cls(**options | {"ngrams": tuple(options["ngrams"]), "tokenizer": own})
+        arguments = {name: options[name] for name in ("min_count", "max_features", "binary")}
+        self = cls(options["ngrams"], tokenizer=tokenizer, **arguments)
         self._vocabulary = Vocabulary.from_arrays(arrays)
         return self
 

@@ -70,7 +70,7 @@ def word_key(data: Any, start: int, length: int) -> Any:
 
 
 @inlined
-def _same(words: Any, k: int, data: Any, start: int, length: int) -> bool:
+def _same(words: Any, k: Any, data: Any, start: int, length: int) -> bool:
     """Whether the k-th word is data[start : start + length], ASCII case apart."""
     if words.length[k] != length:
         return False
