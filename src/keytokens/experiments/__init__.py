@@ -27,12 +27,18 @@ EXPERIMENTS = {
     "contextual": "contextual:EXPERIMENT",
     "rates": "rates:EXPERIMENT",
     "random-w": "random_w:EXPERIMENT",
+    "mirror": "mirror:EXPERIMENT",
     "kept-tokens": "kept_tokens:EXPERIMENT",
     "next-token": "next_token:EXPERIMENT",
     "svm-rank": "svm_rank:EXPERIMENT",
     "one-step": "one_step:EXPERIMENT",
+    "early-p": "early_p:EXPERIMENT",
     "train-p": "train_p:EXPERIMENT",
+    "assumptions": "assumptions:EXPERIMENT",
     "one-step-reviews": "one_step:REVIEWS",
+    "early-p-reviews": "early_p:REVIEWS",
+    "reviews": "reviews:EXPERIMENT",
+    "assumptions-reviews": "assumptions:REVIEWS",
     "vit": "vit:EXPERIMENT",
 }
 

@@ -75,7 +75,7 @@ def reviews(path: str, min_count: int = 5) -> tuple[Corpus, Corpus]:
     column `balanced` marks a half-and-half part of the training rows, that part is the training.
     Word unigrams in at least `min_count` texts, counted; empty texts are left out.
     """
-    frame = _table(path, ("text", "label"))
+    frame = table(path, ("text", "label"))
     test = _is_test(frame)
     train = ~test
     if "balanced" in frame.columns:
@@ -92,11 +92,11 @@ def reviews(path: str, min_count: int = 5) -> tuple[Corpus, Corpus]:
     )
 
 
-def _table(path: str, columns: tuple[str, ...]) -> Any:
+def table(path: str, columns: tuple[str, ...]) -> Any:
     """The file as a polars DataFrame that has the columns."""
     import polars as pl
 
-    readers = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".jsonl": pl.read_ndjson}
+    readers: dict[str, Any] = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".jsonl": pl.read_ndjson}
     suffix = Path(path).suffix
     if suffix not in readers:
         raise_input("data", f"be a file of {', '.join(readers)}", repr(Path(path).name))
