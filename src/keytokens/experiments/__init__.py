@@ -25,6 +25,8 @@ EXPERIMENTS = {
     "percentages": "percentages:EXPERIMENT",
     "joint": "joint:EXPERIMENT",
     "contextual": "contextual:EXPERIMENT",
+    "order-of-limits": "limits:ORDER",
+    "regularisation-path": "limits:PATHS",
     "rates": "rates:EXPERIMENT",
     "random-w": "random_w:EXPERIMENT",
     "mirror": "mirror:EXPERIMENT",

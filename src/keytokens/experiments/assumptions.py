@@ -108,8 +108,9 @@ def draw(rows: Any) -> dict[str, Any]:
     figure, axis = pyplot.subplots(figsize=(9.6, 0.25 * (len(body) + 1)))
     axis.axis("off")
     labels = [*facts, *(f"select the largest y · {rule}" for rule in RULES)]
+    place: Any = (0.3, 0, 0.7, 1)
     cells = axis.table(body, rowLabels=labels, colLabels=list(_names(part)), cellLoc="center",
-                       edges="horizontal", bbox=(0.3, 0, 0.7, 1))  # fmt: skip
+                       edges="horizontal", bbox=place)  # fmt: skip
     cells.auto_set_font_size(False)
     return {" ".join(filter(None, part["conflict"])): figure}
 

@@ -96,7 +96,11 @@ def table(path: str, columns: tuple[str, ...]) -> Any:
     """The file as a polars DataFrame that has the columns."""
     import polars as pl
 
-    readers: dict[str, Any] = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".jsonl": pl.read_ndjson}
+    readers: dict[str, Any] = {
+        ".parquet": pl.read_parquet,
+        ".csv": pl.read_csv,
+        ".jsonl": pl.read_ndjson,
+    }
     suffix = Path(path).suffix
     if suffix not in readers:
         raise_input("data", f"be a file of {', '.join(readers)}", repr(Path(path).name))

@@ -22,8 +22,10 @@ def phenomenology(rows: Any, stages: Mapping[str, str]) -> Any:
             axis.axhline(0, color="0.85", lw=0.8, zorder=0)
             axis.plot(part["posterior"], part[name], ".", ms=2, color="0.7", rasterized=True)
             _binned(axis, part["posterior"].to_numpy(), part[name].to_numpy())
-            name_extremes(axis, part, "posterior", name)
+            if part[name].std() > 0:
+                name_extremes(axis, part, "posterior", name)
         column[0].set(title=title)
+        column[1].set_yscale("symlog", linthresh=1)
         column[1].set(xlabel="posterior difference Δ$_s$")
     axes[0, 0].set(ylabel="⟨E$_s$, v⟩")
     axes[1, 0].set(ylabel="⟨E$_s$, p⟩, in standard deviations")
