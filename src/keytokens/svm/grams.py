@@ -140,7 +140,8 @@ class EmbeddingGram:
         token[graph.node] = np.arange(len(graph.node))  # any token stands for its node
         found = generate(self.E[token] @ basis, graph)
         multipliers[graph.entry] = found.multipliers
-        p = basis @ found.p
+        q = found.p
+        p = np.full(len(basis), np.nan) if np.isnan(q).any() else basis @ q
         wanted = np.nan_to_num(p) - self.combine(corpus, multipliers)
         multipliers[chosen] = np.linalg.lstsq(rows.T, wanted, rcond=None)[0]
         return Answer(p, multipliers, found.verdict)
