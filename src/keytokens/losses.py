@@ -17,11 +17,12 @@ Array = Any  # a NumPy or a jax array
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss: its value, and its slope as (sign, log of the absolute value)."""
+    """A loss: its value, its slope as (sign, log of the absolute value), and log l where l > 0."""
 
     name: str
     value: Callable[[Array], Array]
     slope: Callable[[Array], tuple[Array, Array]]
+    log_value: Callable[[Array], Array] | None = None
 
 
 def _softplus(m: Array) -> Array:
@@ -38,6 +39,12 @@ def _logistic(m: Array) -> Array:
 def _logistic_slope(m: Array) -> tuple[Array, Array]:
     """l'(m) = -1 / (1 + e^m), so log|l'| = -log(1 + e^m)."""
     return -m.__array_namespace__().ones_like(m), -_softplus(m)
+
+
+def _log_logistic(m: Array) -> Array:
+    """log l = log log(1 + e^-m), which is -m to within rounding beyond 40."""
+    xp = m.__array_namespace__()
+    return xp.where(m > 40, -m, xp.log(_softplus(-xp.minimum(m, xp.full_like(m, 40.0)))))
 
 
 def _exponential(m: Array) -> Array:
@@ -62,8 +69,8 @@ def _linear_slope(m: Array) -> tuple[Array, Array]:
 
 
 LOSSES = {
-    "logistic": Loss("logistic", _logistic, _logistic_slope),
-    "exponential": Loss("exponential", _exponential, _exponential_slope),
+    "logistic": Loss("logistic", _logistic, _logistic_slope, _log_logistic),
+    "exponential": Loss("exponential", _exponential, _exponential_slope, lambda m: -m),
     "linear": Loss("linear", _linear, _linear_slope),
 }
 

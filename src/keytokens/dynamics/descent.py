@@ -7,7 +7,6 @@ import numpy as np
 
 from keytokens._extras import require
 from keytokens.dynamics.job import Job, Outcome
-from keytokens.dynamics.objective import log_excess
 from keytokens.dynamics.steps import CHANGES, from_mirror, to_mirror
 from keytokens.dynamics.trajectory import Reason
 
@@ -22,19 +21,17 @@ _REASONS = (Reason.STEPS, Reason.STATIONARY, Reason.STALLED, Reason.NOT_FINITE)
 
 def run(job: Job) -> Outcome:
     """Train every problem of the batch, and save at the stops."""
-    path, codes = _loop(
-        job.objective, _Traced.of(job.method), job.start, job.data, job.best, job.stops
-    )
+    path, codes = _loop(job.objective, _Traced.of(job.method), job.start, job.data, job.stops)
     path = {name: np.swapaxes(np.asarray(a), 0, 1) for name, a in path.items()}
     return Outcome(path, job.stops, tuple(_REASONS[c] for c in np.asarray(codes)))
 
 
 @partial(jax.jit, static_argnums=0)
 def _loop(
-    objective: Any, method: Any, start: Blocks, data: Blocks, best: Any, stops: Array
+    objective: Any, method: Any, start: Blocks, data: Blocks, stops: Array
 ) -> tuple[Blocks, Array]:
     """Scan over the stops; between two of them, a plain loop. Path (K, B, ...), codes (B,)."""
-    step = jax.vmap(partial(_step, objective, method.method), (0, 0, 0, 0, 0, None))
+    step = jax.vmap(partial(_step, objective, method.method), (0, 0, 0, 0, None))
 
     def go_on(state: Any) -> Array:
         k, stop, _, _, codes = state
@@ -42,7 +39,7 @@ def _loop(
 
     def body(state: Any) -> Any:
         k, stop, theta, blocks, codes = state
-        return k + 1, stop, *step(theta, blocks, codes, data, best, k)
+        return k + 1, stop, *step(theta, blocks, codes, data, k)
 
     def until(state: Any, stop: Array) -> Any:
         k, theta, blocks, codes = state
@@ -59,11 +56,11 @@ def _loop(
 
 def _step(
     objective: Any, method: Any, theta: Blocks, blocks: Blocks, code: Array,
-    data: Blocks, best: Any, k: Array,
+    data: Blocks, k: Array,
 ) -> tuple[Blocks, Blocks, Array]:  # fmt: skip
     """One step of one problem; a run that has ended stays where it is."""
     G, e = objective.gradient(blocks, data)
-    excess = partial(_log_excess, objective, method, blocks, data, best)
+    excess = partial(_log_excess, objective, method, blocks, data)
     change = CHANGES[type(method)](method, blocks, G, e, k, excess)
     moved = {name: theta[name] + change[name] for name in theta}
     new = {name: from_mirror(method, w) for name, w in moved.items()}
@@ -86,10 +83,10 @@ def _judge(G: Blocks, blocks: Blocks, new: Blocks) -> Array:
     return jnp.where(finite, ended, NOT_FINITE).astype(jnp.int32)
 
 
-def _log_excess(objective: Any, method: Any, blocks: Blocks, data: Blocks, best: Any) -> Array:
+def _log_excess(objective: Any, method: Any, blocks: Blocks, data: Blocks) -> Array:
     """log(L - L*): without cancellation where L* follows from the scores, plainly otherwise."""
     if method.best_loss is None:
-        return log_excess(objective.log_gaps(blocks, data, best), best, objective.loss)
+        return objective.log_excess(blocks, data)
     return jnp.log(objective.value(blocks, data) - method.best_loss)
 
 

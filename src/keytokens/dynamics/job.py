@@ -20,7 +20,6 @@ class Job:
 
     kind: of problem; model, loss, head: what is trained; data: the problem's arrays, batch axis
     first; stops (K,): the iterations to save, ascending, the last one among them.
-    best (B, n): max_t gamma_it, where L* is known from it.
     """
 
     kind: str
@@ -31,7 +30,6 @@ class Job:
     method: Any
     start: Blocks
     stops: Integers
-    best: Floats | None = None
 
     @property
     def B(self) -> int:

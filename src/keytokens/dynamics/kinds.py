@@ -11,7 +11,7 @@ import numpy as np
 
 from keytokens._checks import Floats
 from keytokens.dynamics.models import CountModel, NextTokenModel, TokenModel
-from keytokens.problem import EmbeddingProblem, NextTokenProblem, TokenProblem, token_scores
+from keytokens.problem import EmbeddingProblem, NextTokenProblem, TokenProblem
 
 Blocks = dict[str, Floats]
 Problem = TokenProblem | EmbeddingProblem | NextTokenProblem
@@ -25,7 +25,6 @@ class Kind:
     model: Callable[[str], Any]
     data: Callable[[Any, str], dict[str, Any]]
     start: Callable[[Any, str], dict[str, Any]]  # a missing block is drawn: see starts.py
-    best: Callable[[Any], Floats | None]  # max_t gamma_it, where L* is known from it
 
 
 def _token_data(problem: TokenProblem, over: str) -> dict[str, Any]:
@@ -48,10 +47,6 @@ def _factors(like: Floats) -> Blocks:
     rngs = [np.random.default_rng((0, k)) for k in range(len(flat))]
     drawn = np.array([0.1 * rng.standard_normal((2, *flat.shape[1:])) for rng in rngs])
     return {"K": drawn[:, 0].reshape(like.shape), "Q": drawn[:, 1].reshape(like.shape)}
-
-
-def _best_scores(problem: TokenProblem) -> Floats:
-    return token_scores(problem).max(axis=-1)
 
 
 def _count_data(problem: EmbeddingProblem, over: str) -> dict[str, Any]:
@@ -80,9 +75,9 @@ def _next_start(problem: NextTokenProblem, over: str) -> dict[str, Any]:
 
 
 KINDS = {
-    "tokens": Kind(("p", "W", "KQ", "vp"), TokenModel, _token_data, _token_start, _best_scores),
-    "counts": Kind(("p", "E", "Ep"), CountModel, _count_data, _count_start, lambda problem: None),
-    "next": Kind(("W", "KQ"), NextTokenModel, _next_data, _next_start, lambda problem: None),
+    "tokens": Kind(("p", "W", "KQ", "vp"), TokenModel, _token_data, _token_start),
+    "counts": Kind(("p", "E", "Ep"), CountModel, _count_data, _count_start),
+    "next": Kind(("W", "KQ"), NextTokenModel, _next_data, _next_start),
 }
 
 

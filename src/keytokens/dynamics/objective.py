@@ -47,6 +47,17 @@ class Objective:
         """L = mean_i l(m_i)."""
         return jnp.mean(self.loss.value(self.margins(blocks, data)))
 
+    @property
+    def floor_is_zero(self) -> bool:
+        """Whether L has the infimum 0, or may have it, and `log_value` is known."""
+        return self.loss.log_value is not None and self.head is None
+
+    def log_value(self, blocks: Blocks, data: Blocks) -> Array:
+        """log L, past the underflow of L. ()"""
+        assert self.loss.log_value is not None
+        logs = self.loss.log_value(self.margins(blocks, data))
+        return jax.scipy.special.logsumexp(logs) - jnp.log(1.0 * len(logs))
+
     def attention(self, blocks: Blocks, data: Blocks) -> Array:
         """s. (n, T)"""
         return jnp.exp(log_weights(self.logits(blocks, data)))
@@ -63,12 +74,19 @@ class Objective:
             parts[name] = _sum(parts[name], self._through_values(name, a, blocks, data, m))
         return ({k: g for k, (g, _) in parts.items()}, {k: e for k, (_, e) in parts.items()})
 
-    def log_gaps(self, blocks: Blocks, data: Blocks, best: Array) -> Array:
-        """log(gamma_opt,i - m_i) = log sum_t s_it (gamma_opt,i - gamma_it), linear head. (n,)"""
+    def log_excess(self, blocks: Blocks, data: Blocks) -> Array:
+        """log(L - L*), L* = mean_i l(max_t gamma_it), linear head: without cancellation. ()
+
+        L* holds where the run can reach the optimal selection: over p, W, and K, Q.
+        """
         scores = self.model.scores(blocks, data)
+        if "mask" in data:
+            scores = jnp.where(data["mask"], scores, -jnp.inf)
+        best = jnp.max(scores, axis=-1)
         log_s = log_weights(self.logits(blocks, data))
         missing = jnp.where(log_s == -jnp.inf, 0.0, best[:, None] - scores)
-        return jax.scipy.special.logsumexp(log_s + log_abs(missing), axis=-1)
+        gaps = jax.scipy.special.logsumexp(log_s + log_abs(missing), axis=-1)
+        return _log_mean_rise(gaps, best, self.loss)
 
     def _read(self, a: Array, blocks: Blocks, data: Blocks) -> tuple[Array, Array]:
         """(delta, m): scores relative to the heaviest token, and margins. (n, T), (n,)"""
@@ -131,8 +149,8 @@ def _sum(one: tuple[Array, Array], two: tuple[Array, Array]) -> tuple[Array, Arr
     return g1 * jnp.exp(e1 - top) + g2 * jnp.exp(e2 - top), top
 
 
-def log_excess(gaps: Array, best: Array, loss: Loss) -> Array:
-    """log(L - L*) of log-gaps log(best_i - m_i), L* = mean_i l(best_i), without cancellation. ()
+def _log_mean_rise(gaps: Array, best: Array, loss: Loss) -> Array:
+    """log mean_i [l(m_i) - l(best_i)] of the log-gaps log(best_i - m_i). ()
 
     l(best - g) - l(best) = g int_0^1 -l'(best - x g) dx by Gauss-Legendre, exact to rounding for
     the gaps of interest, and in logs: it survives the underflow of the gaps themselves.
@@ -165,6 +183,13 @@ class NextTokenObjective(Objective):
         """-mean_i log mass_i, to full precision where the mass is 1 to within rounding."""
         a = self.logits(blocks, data)
         return jnp.mean(jnp.logaddexp(0.0, _log_odds_against(a, data["is_label"])))
+
+    def log_value(self, blocks: Blocks, data: Blocks) -> Array:
+        """log L, past the underflow of 1 - mass: l -> e^r. ()"""
+        r = _log_odds_against(self.logits(blocks, data), data["is_label"])
+        small = jnp.log(jnp.logaddexp(0.0, jnp.maximum(r, -40.0)))
+        logs = jnp.where(r < -40, r, small)
+        return jax.scipy.special.logsumexp(logs) - jnp.log(1.0 * len(logs))
 
     def gradient(self, blocks: Blocks, data: Blocks) -> tuple[Blocks, Blocks]:
         """(mantissas, exponents), a block each: grad L = e^exponent * mantissa."""

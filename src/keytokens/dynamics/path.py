@@ -15,8 +15,8 @@ from keytokens._checks import Floats
 from keytokens._extras import require
 from keytokens._progress import track
 from keytokens.dynamics.job import Job, Outcome
+from keytokens.dynamics.models import TokenModel
 from keytokens.dynamics.newton import Ball, minimise, minimise_in_cone
-from keytokens.dynamics.objective import log_excess
 from keytokens.dynamics.trajectory import Reason
 from keytokens.errors import raise_input
 
@@ -30,7 +30,7 @@ def run(job: Job) -> Outcome:
     radii = _radii(job)
     found = [_follow(job, k, radii) for k in track(range(job.B), "regularisation path")]
     path = {name: np.stack([points[name] for points, _ in found]) for name in job.start}
-    marks = np.array([at[list(job.start)[-1]] for at in radii])  # R, the radius of p over vp
+    marks = np.array([at.get("p", max(at.values())) for at in radii])
     return Outcome(path, marks, tuple(reason for _, reason in found))
 
 
@@ -58,13 +58,12 @@ def _bridged(radii: list[dict[str, float]]) -> list[tuple[dict[str, float], bool
 def _follow(job: Job, k: int, radii: list[dict[str, float]]) -> tuple[dict[str, Floats], Reason]:
     """The points of problem k, a dict of (K, ...), and whether all of them settled."""
     data = {name: jnp.asarray(a[k]) for name, a in job.data.items()}
-    best = None if job.best is None else jnp.asarray(job.best[k])
-    start = {name: w[k] for name, w in job.start.items()}
+    start = {name: job.start[name][k] for name in sorted(job.start)}  # jax sorts dicts too
     axis, u = _axis(job, start), _first(job, start, radii[0])
     points, settled = [], True
     for at, asked in _bridged(radii):
         radius = np.concatenate([np.full(w.size, at[name]) for name, w in start.items()])
-        value = partial(_value, job.objective, data, best, start, radius)
+        value = partial(_value, job.objective, data, start, radius)
         ball = Ball(_slices(start), job.method.least / max(at.values()))
         u, good = _solve(value, u, ball, axis, job.method.angle)
         if asked:
@@ -113,24 +112,24 @@ def _unpacked(flat: Any, like: dict[str, Floats]) -> dict[str, Any]:
 
 
 def _value(
-    objective: Any, data: Any, best: Any, like: Any, radius: Floats, u: Floats, curved: bool = True
+    objective: Any, data: Any, like: Any, radius: Floats, u: Floats, curved: bool = True
 ) -> tuple[Any, ...]:
     """F(w) / R, its slope and, if `curved`, its curvature in u; w = radius * u block by block."""
-    found = (_curved if curved else _sloped)(objective, data, best, like, radius, u)
+    found = (_curved if curved else _sloped)(objective, data, like, radius, u)
     return float(found[0]), *(np.asarray(part) for part in found[1:])
 
 
 @partial(jax.jit, static_argnums=0)
-def _sloped(objective: Any, data: Any, best: Any, like: Any, radius: Any, u: Any) -> Any:
-    F, G = _log_value(objective, _unpacked(u * radius, like), data, best)
+def _sloped(objective: Any, data: Any, like: Any, radius: Any, u: Any) -> Any:
+    F, G = _log_value(objective, _unpacked(u * radius, like), data)
     slope = jnp.concatenate([g.ravel() for g in G.values()])
     return F / radius.max(), slope * radius / radius.max()
 
 
 @partial(jax.jit, static_argnums=0)
-def _curved(objective: Any, data: Any, best: Any, like: Any, radius: Any, u: Any) -> Any:
+def _curved(objective: Any, data: Any, like: Any, radius: Any, u: Any) -> Any:
     def both(x: Any) -> Any:
-        F, slope = _sloped(objective, data, best, like, radius, x)
+        F, slope = _sloped(objective, data, like, radius, x)
         return slope, (F, slope)
 
     curvature, (F, slope) = jax.jacfwd(both, has_aux=True)(u)
@@ -138,13 +137,13 @@ def _curved(objective: Any, data: Any, best: Any, like: Any, radius: Any, u: Any
 
 
 @partial(jax.jit, static_argnums=0)
-def _log_value(objective: Any, blocks: Any, data: Any, best: Any) -> Any:
+def _log_value(objective: Any, blocks: Any, data: Any) -> Any:
     """F and its slope: log(L - L*), or log L where L* = 0 is the infimum, or L."""
     G, e = objective.gradient(blocks, data)
-    if objective.head is None and best is not None and "v" not in blocks:
-        F = log_excess(objective.log_gaps(blocks, data, best), best, objective.loss)
-    elif objective.loss.name in ("logistic", "exponential") and objective.head is None:
-        F = jnp.log(objective.value(blocks, data))
+    if objective.head is None and isinstance(objective.model, TokenModel) and "v" not in blocks:
+        F = objective.log_excess(blocks, data)
+    elif objective.floor_is_zero:
+        F = objective.log_value(blocks, data)
     else:
         return objective.value(blocks, data), {b: jnp.exp(e[b]) * G[b] for b in G}
     return F, {b: jnp.exp(e[b] - F) * G[b] for b in G}

@@ -83,6 +83,20 @@ def _check_method(problem: Problem, over: str, method: Method, head: Head | None
         raise_input("best_loss", "be given but for a linear head over p, W or KQ", "None")
     if isinstance(method, RegularizationPath):
         method.check_over(over)
+    if callable(getattr(method, "step", None)):
+        _check_step(method.step)  # type: ignore[union-attr]
+
+
+def _check_step(step: Callable[[Any, Any], Any]) -> None:
+    """Trace the step (nothing is compiled) to see that it makes one number of (k, norm)."""
+    jax = require("jax", "lab")
+    try:
+        out = jax.eval_shape(step, *(jax.ShapeDtypeStruct((), t) for t in ("int32", "float32")))
+    except Exception as error:
+        rule = "be a function of (k, norm), in plain arithmetic or jax.numpy"
+        raise_input("step", rule, str(error).splitlines()[0])
+    if getattr(out, "shape", ()) != ():
+        raise_input("step", "return one number for one (k, norm)", f"shape {out.shape}")
 
 
 def _stops(steps: int, save: int | Sequence[int]) -> Integers:
@@ -101,8 +115,7 @@ def _job(
     data = with_batch(kind.data(problem, over), problem.batch)
     default = with_batch(kind.start(problem, over), problem.batch)
     blocks = blocks_at_start(default, over, start, problem.batch)
-    best = with_batch({"best": kind.best(problem)}, problem.batch).get("best")
-    return Job(problem.kind, kind.model(over), loss, head, data, method, blocks, stops, best)
+    return Job(problem.kind, kind.model(over), loss, head, data, method, blocks, stops)
 
 
 def _runner(job: Job) -> str:
