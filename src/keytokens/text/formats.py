@@ -76,7 +76,7 @@ def _delimited(path: Path, wanted: Wanted, delimiter: str, quoting: Any) -> Sour
     if not header:
         raise_input(str(path), "hold rows", "an empty file")
     asked = [wanted.text] if wanted.label is False else [wanted.text, wanted.label]
-    bare = all(str(column).isdecimal() and column not in header for column in asked)
+    bare = not set(asked) <= set(header) and all(str(column).isdecimal() for column in asked)
     columns = tuple(map(str, range(len(header)))) if bare else header
     hint = " (a file without a header line: give positions, 0 for the first column)"
     places = [

@@ -65,7 +65,8 @@ def read_batches(
 
 
 def _wanted(text: Column | None, label: Column | bool | None) -> Wanted:
-    return Wanted("text" if text is None else text, "label" if label in (None, True) else label)
+    named = "label" if label is None or label is True else label
+    return Wanted("text" if text is None else text, named)
 
 
 def _checked(rows: Iterator[Row], path: str | Path, wanted: Wanted) -> Iterator[Row]:
