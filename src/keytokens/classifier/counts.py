@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -16,56 +16,157 @@ from sklearn.utils.validation import (
 )
 
 from keytokens._checks import Floats
-from keytokens.embedding import frequencies, joint
-from keytokens.embedding.scores import AttentionScores, logits
+from keytokens.classifier.choices import training_of
+from keytokens.embedding import frequencies
+from keytokens.embedding.corpus import Corpus, Fitted, retempered
+from keytokens.embedding.heldout import temperature
+from keytokens.embedding.joint import continue_joint
+from keytokens.embedding.scores import logits
+from keytokens.errors import raise_input
+
+_MOST_CLASSES = 100  # more than this, and nearly one label a row, is a column read by mistake
+_MOST_NUMBERS = 2**27  # (tokens + 1) x (1 + outputs): 1 GB
 
 
 class SelectionClassifier(ClassifierMixin, BaseEstimator):
     """Softmax attention over the tokens of a count matrix (n, V), trained exactly.
 
+    training: "joint" (attention and values together, the accurate one), "one_step" and
+        "two_stage" (one gradient step on the embedding; then gradient flow on p), "network" (the
+        usual E, p at a finite width, by descent or Adam). `options`: their further numbers.
+    selectivity: from 0 (most accurate) to 1 (one token holds all the attention).
+    heads, attention_per_class: several attention maps; one (or `heads`) for every class.
+    cls_token: one constant token in every text, so that an empty one has an answer.
+    calibrate: scale the logits so that held-out probabilities are honest (above 10,000 rows).
+    warm_start: a further fit begins where the last one ended.
+    n_jobs: threads; the result does not depend on it.
+
     Learned: `classes_`, `scores_` (the AttentionScores), `attention_` and `value_` (its token
-    part, (V,) where there is one map and one output), `signed_frequency_`,
-    `posterior_difference_`, `n_iter_`, `reason_`.
+    part), `signed_frequency_`, `posterior_difference_`, `importance_`, `held_out_`, `n_iter_`,
+    `reason_` (why training ended), `temperature_`.
     """
 
     def __init__(
         self,
         training: str = "joint",
-        class_weight: dict[Any, float] | str | None = None,
+        selectivity: float = 0.0,
+        heads: int = 1,
+        attention_per_class: bool = False,
+        cls_token: bool = True,
+        calibrate: bool = True,
+        warm_start: bool = False,
+        max_iter: int = 1000,
+        random_state: int = 0,
+        options: dict[str, Any] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.training = training
-        self.class_weight = class_weight
+        self.selectivity = selectivity
+        self.heads = heads
+        self.attention_per_class = attention_per_class
+        self.cls_token = cls_token
+        self.calibrate = calibrate
+        self.warm_start = warm_start
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.options = options
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from counts X (n, V), non-negative, dense or sparse, and labels y (n,)."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        training, options = training_of(self.get_params())
+        X, y = self._checked(X, y)
+        classes, labels = np.unique(y, return_inverse=True)
+        corpus = self._corpus(X, y, labels, classes, sample_weight)
+        again = self.warm_start and hasattr(self, "scores_") and self.training == "joint"
+        if again and np.array_equal(classes, self.classes_):
+            found = continue_joint(corpus, options, self._raw_scores(), seen=0.0)
+        else:
+            found = training.run(corpus, options)
+        self.classes_: np.ndarray = classes
+        self.seen_ = float(corpus.weight.sum())
+        return self._keep(corpus, found)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from further rows, staying near what was learned, by as much as was seen."""
+        first = not hasattr(self, "scores_")
+        X, y = self._checked(X, y, reset=first)
+        if first:
+            self.classes_ = np.unique(y if classes is None else classes)
+        if unknown := sorted(set(np.unique(y).tolist()) - set(self.classes_.tolist())):
+            raise_input("y", f"hold known classes, {self.classes_.tolist()}", unknown)
+        labels = np.searchsorted(self.classes_, y)
+        corpus = self._corpus(X, y, labels, self.classes_, sample_weight)
+        training, options = training_of(self.get_params())
+        if first:
+            self.seen_ = 0.0
+            found = training.run(corpus, options)
+        else:
+            if self.training != "joint":
+                raise_input("training", "be 'joint' to learn in parts", repr(self.training))
+            found = continue_joint(corpus, options, self._raw_scores(), self.seen_)
+        self.seen_ += float(corpus.weight.sum())
+        return self._keep(corpus, found)
+
+    def _checked(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            accept_large_sparse=False,
+            dtype=np.float64,
+            reset=reset,
+        )
         check_non_negative(X, "SelectionClassifier")
         check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y must hold at least two classes; got one: {self.classes_[0]!r}.")
-        weight = self._weights(X, y, sample_weight)
-        counts = sparse.csr_array(X)
-        self.scores_, found = joint.train_joint(
-            counts, labels, len(self.classes_), weight, joint.JointOptions(), self.n_jobs
-        )
-        self.n_iter_, self.reason_ = found.iterations, found.reason
-        signs = 2 * joint.outputs(labels, len(self.classes_)) - 1
-        self._describe(counts, signs, weight)
-        return self
+        return X, y
 
-    def _weights(self, X: Any, y: np.ndarray, sample_weight: Any) -> Floats:
+    def _corpus(
+        self, X: Any, y: np.ndarray, labels: np.ndarray, classes: np.ndarray, weight: Any
+    ) -> Corpus:
+        K, V = len(classes), X.shape[1]
+        if K < 2:
+            raise_input("y", "hold at least two classes", f"one class: {classes.tolist()[0]!r}")
+        if K > _MOST_CLASSES and len(y) < 2 * K:
+            raise_input("y", "hold classes that repeat", f"{K} distinct labels in {len(y)} rows")
+        if (V + 1) * (1 + K) > _MOST_NUMBERS:
+            raise_input("y", f"have fewer classes for {V} tokens", f"{K} classes")
+        counts = sparse.csr_array(X)
+        counts.sum_duplicates()
+        return Corpus(counts, labels, K, self._weights(X, weight), self.n_jobs)
+
+    def _weights(self, X: Any, sample_weight: Any) -> Floats:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if self.class_weight is not None:
-            weight = weight * compute_sample_weight(self.class_weight, y)
+        if not weight.sum() > 0:
+            raise_input("sample_weight", "be above zero somewhere", "zeros only")
         return weight
 
-    def _describe(self, counts: sparse.csr_array, signs: Floats, weight: Floats) -> None:
+    def _keep(self, corpus: Corpus, found: Fitted) -> Self:
+        """Store what was learned and the theory's statistics beside it."""
+        self.temperature_ = self._temperature(corpus, found) if self.calibrate else 1.0
+        self.scores_ = retempered(found.scores, self.temperature_)
+        self.n_iter_, self.reason_, self.held_out_ = found.iterations, found.reason, found.held_out
+        signs = 2 * corpus.positive - 1
         signs = signs[:, 0] if signs.shape[1] == 1 else signs
-        self.signed_frequency_ = frequencies.signed_frequency(counts, signs, weight)
-        self.posterior_difference_ = frequencies.posterior_difference(counts, signs, weight)
+        alpha = frequencies.signed_frequency(corpus.counts, signs, corpus.weight)
+        phi = frequencies.frequency(corpus.counts, corpus.weight)
+        self.signed_frequency_ = alpha
+        self.posterior_difference_ = frequencies.difference(alpha, phi)
+        self.importance_ = frequencies.importance(self.scores_, phi)
+        return self
+
+    def _temperature(self, corpus: Corpus, found: Fitted) -> float:
+        """From held-out rows; the theory's stages, whose scale is arbitrary, use their own rows."""
+        if found.held_out is not None:
+            return found.held_out.temperature
+        if self.training == "joint":
+            return 1.0
+        raw = logits(found.scores, corpus.counts, self.n_jobs)
+        return temperature(raw, corpus.target, corpus.weight / corpus.weight.sum())
+
+    def _raw_scores(self) -> Any:
+        return retempered(self.scores_, 1 / self.temperature_)
 
     @property
     def attention_(self) -> Floats:
@@ -79,8 +180,12 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
         b = self.scores_.value[:, :, :-1]
         return b[0, 0] if b.shape[:2] == (1, 1) else b[0] if len(b) == 1 else b
 
+    @available_if(lambda self: hasattr(self, "scores_"))
     def decision_function(self, X: Any) -> Floats:
-        """The raw logits: (n,) for two classes, else (n, K)."""
+        """The logits: (n,) for two classes, else (n, K)."""
+        return self._logits(X)
+
+    def _logits(self, X: Any) -> Floats:
         check_is_fitted(self, "scores_")
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         check_non_negative(X, "SelectionClassifier")
@@ -89,21 +194,26 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest class of every row. (n,)"""
-        raw = self.decision_function(X)
+        raw = self._logits(X)
         return self.classes_[(raw > 0).astype(int) if raw.ndim == 1 else raw.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Floats:
         """P(class) of every row. (n, classes)"""
-        raw = self.decision_function(X)
+        raw = self._logits(X)
         if raw.ndim == 1:
             return np.column_stack([expit(-raw), expit(raw)])
         return softmax(raw, axis=1)
+
+    def certify(self, X: Any) -> Any:
+        """The tokens these rows select, and the Att-SVM certificate of that selection."""
+        from keytokens.classifier.certified import certify_selection
+
+        check_is_fitted(self, "scores_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return certify_selection(self.scores_, sparse.csr_array(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
         return tags
-
-
-__all__ = ["AttentionScores", "SelectionClassifier"]

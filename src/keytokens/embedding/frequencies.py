@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from keytokens._checks import Floats
+from keytokens.embedding.scores import AttentionScores
 
 
 def signed_frequency(
@@ -31,9 +32,24 @@ def posterior_difference(
     counts: sparse.csr_array, y: Floats, sample_weight: Floats | None = None
 ) -> Floats:
     """Delta_s = P(+|s) - P(-|s) = alpha_s / phi_s; 0 for tokens never seen. (V,) or (V, K)"""
-    alpha, phi = signed_frequency(counts, y, sample_weight), frequency(counts, sample_weight)
+    return difference(signed_frequency(counts, y, sample_weight), frequency(counts, sample_weight))
+
+
+def difference(alpha: Floats, phi: Floats) -> Floats:
+    """alpha_s / phi_s, 0 where phi_s = 0. (V,) or (V, K)"""
     phi = phi if alpha.ndim == 1 else phi[:, None]
     return np.divide(alpha, phi, out=np.zeros_like(alpha), where=phi > 0)
+
+
+def importance(scores: AttentionScores, phi: Floats) -> Floats:
+    """phi_s e^{a_s} max_k |b_sk| up to a factor: what s adds to a logit, times how often. (V,)"""
+    a = scores.attention[:, :-1]
+    share = phi * np.exp(a - a.max(axis=1, keepdims=True))
+    share /= np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
+    b = scores.value[:, :, :-1] - scores.value[:, :, :-1].mean(axis=1, keepdims=True) * (
+        scores.n_outputs > 1
+    )
+    return (share * np.abs(b).max(axis=1)).sum(axis=0)
 
 
 def _share(counts: sparse.csr_array, sample_weight: Floats | None) -> Floats:

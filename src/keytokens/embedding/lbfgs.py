@@ -34,12 +34,14 @@ def minimise(
 ) -> Minimum:
     """Minimise a smooth function of a vector by limited-memory quasi-Newton steps.
 
-    tolerance: on the largest entry of the gradient. `watch(k, x)` sees every iterate and may
+    tolerance: on the largest entry of the gradient, and on the relative decrease over the last
+    five iterations. `watch(k, x)` sees every iterate and may
     stop the search by answering True.
     """
     x = start.copy()
     value, gradient = _copied(objective, x)
     pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=memory)
+    recent: deque[float] = deque([np.inf], maxlen=6)
     for k in range(iterations):
         if largest(gradient) <= tolerance:
             return Minimum(x, value, k, "converged")
@@ -51,6 +53,9 @@ def minimise(
         new, new_value, new_gradient = found
         _remember(pairs, new - x, new_gradient - gradient)
         x, value, gradient = new, new_value, new_gradient
+        recent.append(value)
+        if len(recent) == 6 and recent[0] - value <= tolerance * max(abs(value), 1e-300):
+            return Minimum(x, value, k + 1, "converged")
         if watch is not None and watch(k + 1, x):
             return Minimum(x, value, k + 1, "stopped by held-out loss")
     return Minimum(x, value, iterations, "ran out of iterations")
