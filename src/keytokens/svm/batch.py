@@ -4,7 +4,7 @@ Only DAQP itself is called one problem at a time.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,22 +51,51 @@ def solve_rows(rows: Rows, norm: Any = None) -> Answers:
 
 
 def _solve_scaled(rows: Rows) -> Answers:
-    p, multipliers = _loop(rows)
-    direction = _shaped(p, rows)
+    direction, multipliers = _first_answers(rows)
     found = certify_answers(rows, direction, multipliers)
+    verdicts = [Verdict.SOLVED] * len(direction)
+    answers = Answers(direction, multipliers, np.zeros_like(multipliers), verdicts, found)
     solved = dense.is_solved(found)
-    farkas = np.zeros_like(multipliers)
-    verdicts = [Verdict.SOLVED] * len(p)
-    answers = Answers(direction, multipliers, farkas, verdicts, found)
     if not solved.all():
         _decide(rows, answers, np.flatnonzero(~solved))
+        answers.certificate = _certificate(rows, answers)
     return answers
+
+
+def _first_answers(rows: Rows) -> tuple[Floats, Floats]:
+    """DAQP's directions and multipliers, in the smaller of two spaces.
+
+    With more columns than rows it sees L of the Gram matrix G G^T = L L^T, whose rows have the
+    same inner products; then p = G^T lambda. Rows that depend on each other have no such L.
+    """
+    if rows.columns <= rows.h[0].size:
+        return _direct_answers(rows)
+    try:
+        _, multipliers = _loop(rows, _gram_factors)
+    except np.linalg.LinAlgError:
+        return _direct_answers(rows)
+    direction = rows.combine(multipliers)
+    solved = dense.is_solved(certify_answers(rows, direction, multipliers))
+    if not solved.all():
+        direction[~solved], multipliers[~solved] = _direct_answers(take(rows, ~solved))
+    return direction, multipliers
+
+
+def _direct_answers(rows: Rows) -> tuple[Floats, Floats]:
+    p, multipliers = _loop(rows, Rows.matrix)
+    return rows.shaped(p), multipliers
+
+
+def _gram_factors(rows: Rows, block: slice) -> Floats:
+    """L with L L^T = G G^T of the problems in `block`. (b, n S, n S)"""
+    factors: Any = np.linalg.cholesky(rows.gram(block))
+    return factors
 
 
 def _decide(rows: Rows, answers: Answers, open_: Any) -> None:
     """Farkas vectors of the problems left open; the few that remain one by one."""
     part = take(rows, open_)
-    _, u = _loop(part, elastic=True)
+    _, u = _loop(part, _elastic)
     u = dense.farkas_candidate(*_flat(u, part.h, part.equal)).reshape(u.shape)
     residual, _ = farkas_of(part, u)
     gain, count = (part.h * u).sum(axis=(1, 2)), np.count_nonzero(u, axis=(1, 2))
@@ -82,9 +111,15 @@ def _decide(rows: Rows, answers: Answers, open_: Any) -> None:
     lost = [k for k in open_ if answers.verdicts[k] is not Verdict.SOLVED]
     answers.direction[lost] = np.nan
     answers.multipliers[lost] = 0.0
-    answers.certificate = certify_answers(rows, answers.direction, answers.multipliers)
+
+
+def _certificate(rows: Rows, answers: Answers) -> Certificate:
+    """Without a direction: infinite primal and dual, no gap."""
+    found = certify_answers(rows, answers.direction, answers.multipliers)
+    lost = [verdict is not Verdict.SOLVED for verdict in answers.verdicts]
     for name, value in (("primal", np.inf), ("dual", np.inf), ("gap", np.nan)):
-        getattr(answers.certificate, name)[lost] = value
+        getattr(found, name)[lost] = value
+    return found
 
 
 def _settle_one(row: Rows, u: Floats, answers: Answers, k: int) -> Verdict:
@@ -131,32 +166,36 @@ def take(rows: Rows, index: Any) -> Rows:
     return Rows(query=query, T=rows.T, **parts)
 
 
-def _loop(rows: Rows, elastic: bool = False) -> tuple[Floats, Floats]:
-    """DAQP on every problem: p (B, k) and lambda (B, n, S), 0 on absent rows."""
+def _elastic(rows: Rows, block: slice) -> Floats:
+    """[G h] of the problems in `block`."""
+    G = rows.matrix(block)
+    return dense.with_margins(G, rows.h[block].reshape(G.shape[:2]))
+
+
+def _loop(rows: Rows, matrix: Callable[[Rows, slice], Floats]) -> tuple[Floats, Floats]:
+    """DAQP on every problem: p (B, columns) and lambda (B, n, S), 0 on absent rows."""
     B, n, S = rows.h.shape
-    p, multipliers = np.zeros((B, rows.columns + elastic)), np.zeros((B, n * S))
+    multipliers, p = np.zeros((B, n * S)), []
     h, equal, present = _flat(rows.h, rows.equal, rows.present)
     limits = (h, *dense.bounds(h, equal))
-    whole, some = present.all(axis=1), present.any(axis=1)
-    for k, G in _matrices(rows, elastic):
+    whole = present.all(axis=1)
+    for k, G in _matrices(rows, matrix):
         if whole[k]:
-            p[k], multipliers[k] = dense.call_daqp(G, *(x[k] for x in limits))
-        elif some[k]:
-            here = present[k]
-            p[k], multipliers[k, here] = dense.call_daqp(G[here], *(x[k, here] for x in limits))
-    return p, multipliers.reshape(B, n, S)
+            one, multipliers[k] = dense.call_daqp(G, *(x[k] for x in limits))
+        elif (here := present[k]).any():
+            one, multipliers[k, here] = dense.call_daqp(G[here], *(x[k, here] for x in limits))
+        else:
+            one = np.zeros(G.shape[1])
+        p.append(one)
+    return np.array(p), multipliers.reshape(B, n, S)
 
 
-def _matrices(rows: Rows, elastic: bool) -> Iterator[tuple[int, Floats]]:
-    """(k, G of problem k), built for many problems at a time."""
+def _matrices(rows: Rows, matrix: Callable[[Rows, slice], Floats]) -> Iterator[tuple[int, Floats]]:
+    """(k, matrix of problem k), built for many problems at a time."""
     B, n, S = rows.h.shape
-    step = max(1, _BLOCK // max(1, n * S * rows.columns))
+    step = max(1, _BLOCK // max(1, n * S * max(rows.columns, n * S)))
     for start in range(0, B, step):
-        block = slice(start, start + step)
-        matrices = rows.matrix(block)
-        if elastic:
-            matrices = dense.with_margins(matrices, rows.h[block].reshape(len(matrices), -1))
-        for offset, G in enumerate(matrices):
+        for offset, G in enumerate(matrix(rows, slice(start, start + step))):
             yield start + offset, G
 
 
@@ -175,10 +214,6 @@ def farkas_of(rows: Rows, u: Floats) -> tuple[Any, Any]:
 def _flat(*arrays: Any) -> tuple[Any, ...]:
     """Every (B, ...) as (B, -1)."""
     return tuple(x.reshape(len(x), math.prod(x.shape[1:])) for x in arrays)
-
-
-def _shaped(p: Floats, rows: Rows) -> Floats:
-    return p if rows.query is None else p.reshape(len(p), -1, rows.query.shape[-1])
 
 
 def _on(scale: Floats, ndim: int) -> Floats:

@@ -45,10 +45,31 @@ class Rows:
         b, n, S = D.shape[:3]
         return np.ascontiguousarray(D).reshape(b, n * S, self.columns)
 
+    def gram(self, block: slice) -> Floats:
+        """G G^T, the differences' Gram matrix times the queries'; absent rows are unit vectors.
+
+        (b, n S, n S)
+        """
+        D = self.differences[block]
+        b, n, S, m = D.shape
+        D = D.reshape(b, n * S, m)
+        K = D @ D.swapaxes(-1, -2)
+        if self.query is not None:
+            z = self.query[block]
+            K.reshape(b, n, S, n, S)[...] *= (z @ z.swapaxes(-1, -2))[:, :, None, :, None]
+        diagonal = np.einsum("bkk->bk", K)
+        diagonal[~self.present[block].reshape(b, -1)] = 1.0
+        return K
+
     @property
     def columns(self) -> int:
         """k: numbers in a direction."""
         return self.differences.shape[-1] * (1 if self.query is None else self.query.shape[-1])
+
+    def shaped(self, directions: Floats) -> Floats:
+        """Directions (B, k) as p (B, m) or W (B, d, d)."""
+        d = self.differences.shape[-1]
+        return directions if self.query is None else directions.reshape(len(directions), d, -1)
 
     def apply(self, direction: Floats) -> Floats:
         """G p, slot by slot; directions are p (B, m) or W (B, d, d). (B, n, S)"""
