@@ -30,13 +30,18 @@ def certify(
     kept. norm: of the Att-SVM; l2 unless given, nuclear for K and Q, q for mirror descent. loss and
     head: those of the training; they decide what is at rest. A batch gives a tuple.
 
-    The key and query matrices of somebody's trained head, on her own tokens:
+    The key and query matrices of a trained network's head, brought as arrays with the tokens,
+    labels and read-out that it saw (a score is y <v, x>; the logits are <K^T x, Q^T z>):
 
     >>> import numpy as np, keytokens as kt
-    >>> problem = kt.random_problem(n=3, T=4, d=8, seed=1)
-    >>> K, Q = np.load("head.npz").values() if False else (np.eye(8), 9 * np.eye(8))
-    >>> kt.certify(problem, {"K": K, "Q": Q}).optimality in ("global", "local", "none")
-    True
+    >>> X = np.array([[[1.0, 0], [0, 1]], [[0, 1], [-1, 0]]])
+    >>> problem = kt.TokenProblem(X, y=[1, 1], v=[1.0, 0], query=[[1.0, 0], [1, 0]])
+    >>> K, Q = np.array([[5.0], [0.0]]), np.array([[3.0], [1.0]])
+    >>> verdict = kt.certify(problem, {"K": K, "Q": Q})
+    >>> verdict.selected.tolist(), verdict.optimality
+    ([0, 0], 'global')
+    >>> round(verdict.best_margin, 6), round(verdict.margin_ratio, 6)
+    (1.0, 0.948683)
     """
     threshold = check.positive("threshold", threshold)
     if threshold >= 0.5:
@@ -100,7 +105,7 @@ def _embedding(
     tokens = TokenProblem(E[order], problem.y, problem.v, mask=counts > 0)
     log_counts = np.log(np.where(counts > 0, counts, 1.0))
     bare = Answer("p", {"p": found.blocks["p"]}, None, found.reason)
-    place = {"log_counts": log_counts, "ids": order, "vocabulary": problem.V}
+    place: dict[str, Any] = {"log_counts": log_counts, "ids": order, "vocabulary": problem.V}
     return judge(Case(tokens, _moving(bare), **_with_norm(options, bare), **place))
 
 

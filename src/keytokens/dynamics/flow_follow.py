@@ -85,7 +85,7 @@ def _at_rest(lane: Lane, f0: Floats, balance: float) -> Reason:
         return Reason.STATIONARY
     newton = np.linalg.lstsq(lane.jacobian(lane.y), f0, rcond=None)[0]
     still = np.sqrt(newton @ newton) <= SETTLED * (1.0 + lane.norm(lane.y))
-    return Reason.CONVERGED if still else Reason.TIED
+    return Reason.CONVERGED if still else Reason.CANCELLED
 
 
 def _attempt(lane: Lane, f0: Floats) -> Attempt:

@@ -21,7 +21,7 @@ EASE = 1e-3
 LOGISTIC, EXPONENTIAL, LINEAR = range(3)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _logits(y: Floats, K: Floats, offsets: Floats) -> Floats:
     """a[i, t] = <K[i, t], y> + offsets[i, t]. (n, T)"""
     a = offsets.copy()
@@ -32,7 +32,7 @@ def _logits(y: Floats, K: Floats, offsets: Floats) -> Floats:
     return a
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _log_slope(loss: int, m: float) -> tuple[float, float]:
     """log c = log(-loss'(m)), and loss''(m) / c."""
     if loss == LOGISTIC:
@@ -43,7 +43,7 @@ def _log_slope(loss: int, m: float) -> tuple[float, float]:
     return 0.0, 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _softmax(a: Floats) -> tuple[int, float, Floats]:
     """The heaviest token, log of the sum of exp(a - a_top), and s. (T,)"""
     top = int(np.argmax(a))
@@ -52,7 +52,7 @@ def _softmax(a: Floats) -> tuple[int, float, Floats]:
     return top, np.log(total), s / total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _weigh(a: Floats, scores: Floats, loss: int) -> tuple[Floats, Floats, Floats]:
     """s (n, T); d[i, t] = c delta e^-M (n, T); bend[i] = (loss''/c) e^M / c (n,).
 
@@ -76,7 +76,7 @@ def _weigh(a: Floats, scores: Floats, loss: int) -> tuple[Floats, Floats, Floats
     return s, d, bend * np.exp(M)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _pull(d: Floats, K: Floats) -> Floats:
     """g[i] = sum_t d[i, t] K[i, t]. (n, D)"""
     g = np.zeros((K.shape[0], K.shape[2]))
@@ -87,7 +87,7 @@ def _pull(d: Floats, K: Floats) -> Floats:
     return g
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def field(
     y: Floats, K: Floats, offsets: Floats, scores: Floats, loss: int, scale: float
 ) -> tuple[Floats, float]:
@@ -99,7 +99,7 @@ def field(
     return speed * G, np.sqrt(length / size)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _curve(K: Floats, s: Floats, d: Floats, bend: Floats) -> tuple[Floats, Floats]:
     """H = dG/dy (D, D) and w = half the gradient of sum_it (c delta)^2 (D,), at fixed M.
 
@@ -124,7 +124,7 @@ def _curve(K: Floats, s: Floats, d: Floats, bend: Floats) -> tuple[Floats, Float
     return H, w
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def jacobian(
     y: Floats, K: Floats, offsets: Floats, scores: Floats, loss: int, scale: float
 ) -> Floats:

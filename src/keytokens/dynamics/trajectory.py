@@ -24,7 +24,7 @@ class Reason(Enum):
     NOT_FINITE = "the next step was not finite; this is the last finite point, lower the step"
     UNSETTLED = "the solver gave up before its tolerance was met; this is its last point"
     CONVERGED = "converged to a finite minimiser"
-    TIED = "tokens stay tied: their pulls cancel to rounding while the norm still grows"
+    CANCELLED = "the inputs' pulls cancel to rounding while the norm still grows"
 
     def __str__(self) -> str:
         return self.value
