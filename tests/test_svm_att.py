@@ -248,6 +248,49 @@ def test_a_batch_is_its_problems() -> None:
             assert np.allclose(one.direction, part.direction, rtol=1e-12, atol=0)
 
 
+@pytest.mark.parametrize("over", ["p", "W"])
+def test_a_batch_may_mix_masks_copies_and_conflicts(over: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3, 4, 5))
+    X[::3, :, 1] = X[::3, :, 0]  # copies
+    X[::4, 1] = -X[::4, 0]  # conflicts over p
+    mask = rng.random((40, 3, 4)) < 0.7
+    mask[..., 0] = True
+    problem = problem_of(X, query=rng.standard_normal((40, 3, 5)), mask=mask)
+    selected = np.zeros((40, 3), int)
+    many = kt.att_svm(problem, selected, over)
+    for k in range(40):
+        one, part = kt.att_svm(problem[k], selected[k], over), many[k]
+        assert np.array_equal(one.support, part.support)
+        assert one.status.split(":")[0] == part.status.split(":")[0]
+        assert (one.direction is None) == (part.direction is None)
+        if one.direction is not None:
+            assert close(part.direction, one.direction)
+            assert not part.multipliers[~mask[k]].any()
+
+
+def test_wide_and_narrow_programs_agree() -> None:
+    """Zeros appended to every token change no inner product, but more columns than rows do."""
+    base = kt.random_problem(n=3, T=4, d=5, seed=8, batch=20)
+    wide = kt.TokenProblem(np.pad(base.X, [(0, 0)] * 3 + [(0, 15)]), base.y, np.ones((20, 20)))
+    selected = kt.optimal_tokens(base)
+    one, other = kt.att_svm(base, selected), kt.att_svm(wide, selected)
+    solved = one.is_feasible
+    assert np.array_equal(solved, other.is_feasible)
+    assert np.allclose(one.direction[solved], other.direction[solved, :5], rtol=1e-9, atol=1e-9)
+    assert not other.direction[solved, 5:].any()
+
+
+def test_rows_of_very_different_lengths_are_not_nearly_infeasible() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((20, 3, 3, 12)) * 10.0 ** rng.uniform(-4, 4, (20, 3, 3, 1))
+    found = kt.att_svm(
+        kt.TokenProblem(X, np.ones((20, 3)), np.ones((20, 12))), np.zeros((20, 3), int)
+    )
+    assert all(status.startswith("Solved:") for status in found.status)
+    assert found.certificate.violation.max() <= 1e-12
+
+
 def test_same_bits_twice() -> None:
     problem = kt.random_problem(batch=20)
     one, two = (kt.att_svm(problem, kt.optimal_tokens(problem)) for _ in range(2))

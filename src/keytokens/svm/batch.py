@@ -52,10 +52,9 @@ def solve_rows(rows: Rows, norm: Any = None) -> Answers:
 
 def _solve_scaled(rows: Rows) -> Answers:
     direction, multipliers = _first_answers(rows)
-    found = certify_answers(rows, direction, multipliers)
+    found, solved = _verified(rows, direction, multipliers)
     verdicts = [Verdict.SOLVED] * len(direction)
     answers = Answers(direction, multipliers, np.zeros_like(multipliers), verdicts, found)
-    solved = dense.is_solved(found)
     if not solved.all():
         _decide(rows, answers, np.flatnonzero(~solved))
         answers.certificate = _certificate(rows, answers)
@@ -75,10 +74,17 @@ def _first_answers(rows: Rows) -> tuple[Floats, Floats]:
     except np.linalg.LinAlgError:
         return _direct_answers(rows)
     direction = rows.combine(multipliers)
-    solved = dense.is_solved(certify_answers(rows, direction, multipliers))
+    _, solved = _verified(rows, direction, multipliers)
     if not solved.all():
         direction[~solved], multipliers[~solved] = _direct_answers(take(rows, ~solved))
     return direction, multipliers
+
+
+def _verified(rows: Rows, direction: Floats, multipliers: Floats) -> tuple[Certificate, Any]:
+    """The certificates, and which answers stand. (B,)"""
+    found = certify_answers(rows, direction, multipliers)
+    short = certify.shortfalls(rows.apply(direction), rows.h, rows.equal)
+    return found, dense.is_solved(found, short.max(axis=(1, 2), initial=0.0))
 
 
 def _direct_answers(rows: Rows) -> tuple[Floats, Floats]:
@@ -124,7 +130,7 @@ def _certificate(rows: Rows, answers: Answers) -> Certificate:
 
 def _settle_one(row: Rows, u: Floats, answers: Answers, k: int) -> Verdict:
     here = row.present[0].ravel()
-    p, multipliers, verdict = dense.settle(*_bare(row), u.ravel()[here])
+    p, multipliers, verdict = dense.settle(*bare(row), u.ravel()[here])
     target = answers.multipliers if verdict is Verdict.SOLVED else answers.farkas
     full = np.zeros(here.size)
     full[here] = multipliers
@@ -142,7 +148,7 @@ def _change_norm(rows: Rows, answers: Answers, norm: Any) -> None:
         if verdict is not Verdict.SOLVED or not rows.h[k].any():
             continue
         start = answers.direction[k]
-        w, full, found = minimise(*_bare(take(rows, [k])), start, norm)
+        w, full, found = minimise(*bare(take(rows, [k])), start, norm)
         answers.direction[k] = w
         answers.multipliers[k][rows.present[k]] = full
         for name in ("primal", "dual", "gap", "violation"):
@@ -151,7 +157,7 @@ def _change_norm(rows: Rows, answers: Answers, norm: Any) -> None:
             answers.verdicts[k] = Verdict.LOOSE
 
 
-def _bare(row: Rows) -> tuple[Floats, Floats, Booleans]:
+def bare(row: Rows) -> tuple[Floats, Floats, Booleans]:
     """G, h, equal of a single problem without its absent rows."""
     here = row.present[0].ravel()
     G = row.matrix(slice(0, 1))[0][here]

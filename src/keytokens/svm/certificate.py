@@ -39,6 +39,12 @@ def row_lengths(G: Any) -> Floats:
     return np.sqrt(np.einsum("...rk,...rk->...r", G, G))
 
 
+def unit_rows(G: Floats) -> Floats:
+    """Dense rows scaled to length one; zero rows stay. (m, k)"""
+    lengths = row_lengths(G)
+    return G / np.where(lengths > 0, lengths, 1.0)[:, None]
+
+
 def feasible_multipliers(multipliers: Floats, equal: Booleans) -> Floats:
     """lambda >= 0 on inequalities, free on equalities."""
     return np.where(equal, multipliers, np.maximum(multipliers, 0.0))
@@ -77,13 +83,18 @@ def dual_bound(gain: Any, size: Any) -> Any:
 
 
 def violation(Gp: Floats, lengths: Floats, h: Floats, equal: Booleans, size: Any) -> Any:
-    """max_r of (h_r - <g_r, p>)_+ (absolute value on equalities) over max(||g_r|| ||p||, |h_r|)."""
-    short = h - Gp
-    short = np.where(equal, np.abs(short), np.maximum(short, 0.0))
+    """max_r of the shortfall over max(||g_r|| ||p||, |h_r|)."""
+    short = shortfalls(Gp, h, equal)
     scale = np.maximum(lengths * np.asarray(size)[..., None], np.abs(h))
     return np.divide(short, scale, out=np.zeros_like(short), where=scale != 0).max(
         axis=-1, initial=0.0
     )
+
+
+def shortfalls(Gp: Floats, h: Floats, equal: Booleans) -> Floats:
+    """(h_r - <g_r, p>)_+ of every row; the absolute value on equalities. (..., m)"""
+    short = h - Gp
+    return np.where(equal, np.abs(short), np.maximum(short, 0.0))
 
 
 def farkas_residual(

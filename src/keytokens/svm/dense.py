@@ -53,7 +53,7 @@ def solve(G: Floats, h: Floats, equal: Booleans | None = None) -> Answer:
 def _solve_scaled(G: Floats, h: Floats, equal: Booleans) -> Answer:
     limits = bounds(h, equal)
     p, multipliers = call_daqp(G, h, *limits)
-    if is_solved(certify.certify_rows(G, h, equal, p, multipliers)):
+    if stands(G, h, equal, p, multipliers):
         return Answer(p, multipliers, Verdict.SOLVED)
     _, elastic = call_daqp(with_margins(G, h), h, *limits)
     return settle(G, h, equal, farkas_candidate(elastic, h, equal))
@@ -68,7 +68,7 @@ def settle(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Answer:
         return Answer(nowhere, u, Verdict.UNDECIDED if open_ else Verdict.INFEASIBLE)
     best = u
     for p, multipliers, v in rescue(G, h, equal, u):
-        if is_solved(certify.certify_rows(G, h, equal, p, multipliers)):
+        if stands(G, h, equal, p, multipliers):
             return Answer(p, multipliers, Verdict.SOLVED)
         if is_conflict(G, h, equal, v):
             return Answer(nowhere, v, Verdict.INFEASIBLE)
@@ -83,19 +83,25 @@ def _has_direction(G: Floats, h: Floats, equal: Booleans, u: Floats) -> bool:
     change of those bits may open a direction; where it can be shown, rounding decides.
     """
     p, multipliers, _ = polish(G, h, equal, u, EXACT)
-    return bool(is_solved(certify.certify_rows(G, h, equal, p, multipliers)))
+    return stands(G, h, equal, p, multipliers)
 
 
-def is_solved(found: Any) -> Any:
+def stands(G: Floats, h: Floats, equal: Booleans, p: Floats, multipliers: Floats) -> bool:
+    """Whether p and lambda solve the rows, to rounding."""
+    found = certify.certify_rows(G, h, equal, p, multipliers)
+    return bool(is_solved(found, certify.shortfalls(G @ p, h, equal).max(initial=0.0)))
+
+
+def is_solved(found: Any, shortfall: Any) -> Any:
     """Gap and violation at rounding level, and every row within 1e-6 of its right-hand side.
 
-    The longest row has length ~ 1. Then violation * ||p|| bounds the shortfall itself, and the
-    rounding of lambda ~ ||p||^2 alone opens the relative gap by some eps ||p||.
+    The longest row has length ~ 1: the rounding of lambda ~ ||p||^2 alone opens the relative gap
+    by some eps ||p||.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         size = np.sqrt(2 * np.asarray(found.primal))
         closed = np.abs(found.gap) <= np.minimum(1e-12 + 1e-14 * size, 1e-6)
-        return closed & (found.violation <= 1e-12) & (found.violation * size <= 1e-6)
+        return closed & (found.violation <= 1e-12) & (shortfall <= 1e-6)
 
 
 def is_conflict(G: Floats, h: Floats, equal: Booleans, u: Floats) -> bool:

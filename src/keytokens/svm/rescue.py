@@ -6,17 +6,27 @@ from typing import Any
 import numpy as np
 
 from keytokens._checks import Booleans, Floats
-from keytokens.svm.certificate import feasible_multipliers
+from keytokens.svm.certificate import feasible_multipliers, row_lengths
 
 REDUNDANT, EXACT = 1e-13, 1e-18  # singular values below this share of the largest count as zero
 Opinion = tuple[Floats, Floats, Floats]  # p, lambda, Farkas vector
 
 
 def rescue(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Iterator[Opinion]:
-    """Polished answers on the rows named by the elastic program, by NNLS and by Clarabel."""
+    """Polished answers on the rows named by the elastic program, by NNLS and by Clarabel.
+
+    All of them look at rows of length one: <g, p> >= h is <g / ||g||, p> >= h / ||g||.
+    """
+    lengths = row_lengths(G)
+    lengths = np.where(lengths > 0, lengths, 1.0)
+    for p, multipliers, v in _opinions(G / lengths[:, None], h / lengths, equal, u * lengths):
+        yield p, multipliers / lengths, v / lengths
+
+
+def _opinions(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Iterator[Opinion]:
     yield polish(G, h, equal, u, REDUNDANT)
     yield polish(G, h, equal, u, EXACT)
-    u = _nnls(G, h, equal)
+    u = _nnls(G, h / h.max(initial=1.0), equal)  # so that the direction is short
     yield polish(G, h, equal, u, REDUNDANT)
     yield polish(G, h, equal, u, EXACT)
     yield polish(G, h, equal, _clarabel(G, h, equal), REDUNDANT)
