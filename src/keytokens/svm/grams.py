@@ -72,12 +72,12 @@ class ColumnGram:
     def lengths(self, corpus: Corpus, entries: Integers) -> Any:
         return np.sqrt(2.0)
 
-    def solve(self, corpus: Corpus, graph: SelectionGraph) -> Answer:
+    def solve(self, corpus: Corpus, graph: SelectionGraph, rank: Integers) -> Answer:
         """a (V,) and multipliers (nnz,), through one value per node."""
         mean = np.bincount(graph.node, self.alpha) / graph.size
         inside = self.alpha - mean[graph.node]
         metric = NodeMetric(graph.size, mean, self.c / (1 + self.c * float(inside @ inside)))
-        u, edges = solve_graph(graph, metric)
+        u, edges = solve_graph(graph, metric, rank)
         multipliers = np.zeros(len(corpus.tokens))
         multipliers[graph.entry] = edges
         if len(corpus.tied):
@@ -125,7 +125,7 @@ class EmbeddingGram:
         above, below = corpus.ends(entries)
         return self.E[above] - self.E[below]
 
-    def solve(self, corpus: Corpus, graph: SelectionGraph) -> Answer:
+    def solve(self, corpus: Corpus, graph: SelectionGraph, rank: Integers) -> Answer:
         """p (d,) and multipliers (nnz,); ties are met by leaving the directions they see."""
         multipliers = np.zeros(len(corpus.tokens))
         if not len(corpus.tied):

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from keytokens._checks import Booleans, Floats
+from keytokens._checks import Booleans, Floats, Integers
 from keytokens.svm.forest import Forest, flows, potentials, spanning_forest
 from keytokens.svm.graph import SelectionGraph
 
 _EXCHANGES = 20
+_FEW_SOURCES = 1000
+_SHORT = 1e-6  # left to the exchanges
 _ROUNDING = 1e-13
 
 
@@ -37,14 +39,14 @@ class NodeMetric:
         return g / self.m + self.b * (self.c * (self.b @ g))
 
 
-def solve_graph(graph: SelectionGraph, metric: NodeMetric) -> tuple[Floats, Floats]:
+def solve_graph(graph: SelectionGraph, metric: NodeMetric, rank: Integers) -> tuple[Floats, Floats]:
     """u (C,) and lambda (E,): the interior point's answer, or a vertex near it that is better.
 
     A wrongly tight edge shows as a negative multiplier, a wrongly slack one as a short edge: a
     few exchanges, as in an active-set method, usually end at the exact optimum.
     """
     B = graph.incidence()
-    u, multipliers = best = _interior(B, metric)
+    u, multipliers = best = _generate(graph, B, metric, rank)
     error, tight = _error(B, metric, *best), multipliers > np.maximum(B @ u - 1, 0.0)
     for _ in range(_EXCHANGES):
         exact, flow = _vertex(graph, B, metric, multipliers, tight)
@@ -55,6 +57,39 @@ def solve_graph(graph: SelectionGraph, metric: NodeMetric) -> tuple[Floats, Floa
         if error <= _ROUNDING:
             break
     return best
+
+
+def _generate(
+    graph: SelectionGraph, B: Any, metric: NodeMetric, rank: Integers
+) -> tuple[Floats, Floats]:
+    """The interior point over few edges into bare targets, more where they fall short.
+
+    A target below many sources ties them all to each other in the factorisation: with thousands
+    of sources that is what costs. Nearly always one of its edges, the last source's, is enough.
+    """
+    sources, targets = graph.sources, graph.targets
+    inner = np.diff(graph.start)[targets] > 0
+    working = inner | _one_each(targets, -rank[sources], np.arange(len(targets)))
+    if np.count_nonzero(np.diff(graph.start)) <= _FEW_SOURCES:
+        working[:] = True
+    while True:
+        u, few = _interior(B[np.flatnonzero(working)], metric)
+        fall = B @ u
+        short = np.flatnonzero((fall < 1 - _SHORT) & ~working)
+        if not len(short):
+            break
+        working |= _one_each(targets, fall, short)
+    multipliers = np.zeros(len(targets))
+    multipliers[working] = few
+    return u, multipliers
+
+
+def _one_each(targets: Integers, cost: Any, edges: Integers) -> Booleans:
+    """Marks, of the given edges, the cheapest into every target. (E,)"""
+    edges = edges[np.lexsort((cost[edges], targets[edges]))]
+    marks = np.zeros(len(targets), bool)
+    marks[edges[np.diff(targets[edges], prepend=-1) != 0]] = True
+    return marks
 
 
 def _interior(B: Any, metric: NodeMetric) -> tuple[Floats, Floats]:
