@@ -10,6 +10,7 @@ import numpy as np
 
 from keytokens import _checks as check
 from keytokens._checks import Floats, Integers
+from keytokens.svm import dense
 from keytokens.svm.certificate import euclidean
 from keytokens.svm.contradiction import tie_forest
 from keytokens.svm.dense import Answer, Verdict
@@ -18,6 +19,8 @@ from keytokens.svm.forest import flows
 from keytokens.svm.generation import generate, null_space
 from keytokens.svm.graph import SelectionGraph
 from keytokens.svm.sparse import NodeMetric, solve_graph
+
+_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,25 +129,45 @@ class EmbeddingGram:
         return self.E[above] - self.E[below]
 
     def solve(self, corpus: Corpus, graph: SelectionGraph, rank: Integers) -> Answer:
-        """p (d,) and multipliers (nnz,); ties are met by leaving the directions they see."""
+        """p (d,) and multipliers (nnz,)."""
+        if len(corpus.tied):
+            return self._solve_tied(corpus, graph)
         multipliers = np.zeros(len(corpus.tokens))
-        if not len(corpus.tied):
-            found = generate(self.E, graph)
-            multipliers[graph.entry] = found.multipliers
-            return found._replace(multipliers=multipliers)
+        found = generate(self.E, graph)
+        multipliers[graph.entry] = found.multipliers
+        return found._replace(multipliers=multipliers)
+
+    def _solve_tied(self, corpus: Corpus, graph: SelectionGraph) -> Answer:
+        """Ties are met by leaving the directions they see; their multipliers by least squares."""
         forest, ties = tie_forest(corpus)
-        chosen = ties[forest.edge[forest.edge >= 0]]
-        rows = self.rows(corpus, chosen)
+        ties = ties[forest.edge[forest.edge >= 0]]
+        rows = self.rows(corpus, ties)
         basis = null_space(rows)
         token = np.zeros(graph.n_nodes, np.int64)
         token[graph.node] = np.arange(len(graph.node))  # any token stands for its node
-        found = generate(self.E[token] @ basis, graph)
-        multipliers[graph.entry] = found.multipliers
-        q = found.p
+        q, edges, verdict = generate(self.E[token] @ basis, graph)
         p = np.full(len(basis), np.nan) if np.isnan(q).any() else basis @ q
+        multipliers = np.zeros(len(corpus.tokens))
+        multipliers[graph.entry] = edges
         wanted = np.nan_to_num(p) - self.combine(corpus, multipliers)
-        multipliers[chosen] = np.linalg.lstsq(rows.T, wanted, rcond=None)[0]
-        return Answer(p, multipliers, found.verdict)
+        multipliers[ties] = np.linalg.lstsq(rows.T, wanted, rcond=None)[0]
+        if self._cancels(corpus, multipliers):
+            return self._settle(corpus, multipliers, ties)
+        return Answer(p, multipliers, verdict)
+
+    def _cancels(self, corpus: Corpus, multipliers: Floats) -> bool:
+        """Whether G^T lambda is no more than the rounding of its sum: p is noise, or NaN."""
+        entries = np.flatnonzero(multipliers)
+        size = np.abs(multipliers[entries]) @ self.lengths(corpus, entries)
+        return bool(euclidean(self.combine(corpus, multipliers)) <= _ROUNDING * size)
+
+    def _settle(self, corpus: Corpus, multipliers: Floats, ties: Integers) -> Answer:
+        """Judge the rows that take part where nothing was projected, so nothing was rounded."""
+        entries = np.union1d(np.flatnonzero(multipliers), ties)
+        G, h, equal = self.rows(corpus, entries), corpus.h[entries], corpus.is_kept[entries]
+        u = np.zeros(len(multipliers))
+        u[entries] = dense.solve(G, h, equal).multipliers
+        return Answer(np.full(G.shape[1], np.nan), u, Verdict.UNDECIDED)
 
 
 def gram_of(embedding: Any, V: int) -> ColumnGram | EmbeddingGram:
