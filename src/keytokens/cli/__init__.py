@@ -13,7 +13,7 @@ import click
 from keytokens import __version__
 from keytokens.errors import KeytokensError
 
-_COMMANDS: list[str] = ["explain", "page", "reproduce"]
+_COMMANDS: list[str] = ["certify", "evaluate", "explain", "fit", "page", "predict", "reproduce"]
 
 
 class _Commands(click.Group):

@@ -1,6 +1,7 @@
 """keytokens explain: which tokens a decision rests on."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -50,7 +51,7 @@ def _texts(text: str | None, data: Path | None, column: str | None) -> list[str]
     return [click.get_text_stream("stdin").read() if text == "-" else str(text)]
 
 
-def _write_lines(whys, json_out: Path | None, eraser: Path | None) -> None:  # type: ignore[no-untyped-def]
+def _write_lines(whys: Any, json_out: Path | None, eraser: Path | None) -> None:
     from keytokens import _files
     from keytokens.explain.formats import to_json, write_eraser
 
@@ -60,7 +61,7 @@ def _write_lines(whys, json_out: Path | None, eraser: Path | None) -> None:  # t
         write_eraser(whys, eraser)
 
 
-def _print(whys) -> None:  # type: ignore[no-untyped-def]
+def _print(whys: Any) -> None:
     from rich.console import Console
 
     from keytokens.explain.terminal import show

@@ -39,7 +39,8 @@ class Model(Protocol):
     @property
     def classes_(self) -> Any: ...
 
-    counter_: Any
+    @property
+    def counter_(self) -> Any: ...
 
 
 def explain(model: Model, texts: str | Iterable[str]) -> "Explanation | Explanations":

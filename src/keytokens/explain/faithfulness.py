@@ -82,7 +82,7 @@ def bounds(scores: AttentionScores, counts: Any) -> Bounds | None:
     full, decided = _decided(scores, counts)
     sign = np.where(decided == 1, 1.0, -1.0)
     low_rest, high_rest, low_kept, high_kept = kernels.extremes(
-        *_rows(scores, counts)[:-1], float(scores.bias[0]), sign, np.array(BINS)
+        *_rows(scores, counts)[:5], float(scores.bias[0]), sign, np.array(BINS)
     )
     drop = [full[:, None] - _sigmoid(part) for part in (low_rest, high_rest, low_kept, high_kept)]
     return Bounds(Faithfulness(drop[0], drop[3]), Faithfulness(drop[1], drop[2]))
@@ -128,7 +128,9 @@ def _sigmoid(x: Floats) -> Floats:
     return probabilities(x.reshape(-1, 1))[:, 1].reshape(x.shape)
 
 
-def _rows(scores: AttentionScores, counts: Any) -> tuple[Any, ...]:
+def _rows(
+    scores: AttentionScores, counts: Any
+) -> tuple[Integers, Integers, Floats, Floats, Floats, Floats]:
     return (
         counts.indptr.astype(np.int64),
         counts.indices.astype(np.int64),

@@ -49,13 +49,13 @@ def to_json(why: Explanation) -> str:
 def to_eraser(why: Explanation, name: str) -> dict[str, Any]:
     """One ERASER prediction: soft and hard token rationales over `text.split()`.
 
-    The hard rationale is the words of the smallest sufficient set's size that speak most for the
-    decision; removing and keeping are answered in closed form.
+    Soft: how much each token and its neighbours speak for the decision. Hard: the tenth of the
+    text that does so most.
     """
-    from keytokens.explain.rationales import hard_spans, split_scores
+    from keytokens.explain.rationales import hard_spans, phrase_scores, split_scores
 
-    scores = split_scores(why)
-    places = hard_spans(scores, max(len(why.sufficient), 1))
+    scores = phrase_scores(split_scores(why))
+    places = hard_spans(scores, -(-len(scores) // 10))
     classes = [str(label) for label in why.classes]
     return {
         "annotation_id": name,

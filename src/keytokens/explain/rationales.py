@@ -33,6 +33,18 @@ def on_split(text: str, words: Integers, credit: Floats) -> Floats:
     return np.bincount(place, weights=credit, minlength=len(spans)).astype(np.float64)
 
 
+def phrase_scores(scores: Floats, reach: float = 4.0) -> Floats:
+    """sum_u e^{-|t - u| / reach} scores_u, normalised: people mark phrases, not single words. (T,)
+
+    The only place where neighbours matter: the exact explanation has one number a token.
+    """
+    far = int(6 * reach)
+    kernel = np.exp(-np.abs(np.arange(-far, far + 1)) / reach)
+    if not len(scores):
+        return scores
+    return np.convolve(scores, kernel / kernel.sum())[far : far + len(scores)]
+
+
 def mask_of(starts: object, ends: object, size: int) -> Booleans:
     """Spans (end exclusive) as a mask over tokens. (T,)"""
     mask = np.zeros(size, bool)
