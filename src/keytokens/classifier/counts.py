@@ -1,5 +1,6 @@
 """SelectionClassifier: the attention model as a scikit-learn estimator on token counts."""
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from keytokens.classifier.choices import training_of
 from keytokens.embedding import frequencies
 from keytokens.embedding.corpus import Corpus, Fitted, retempered
 from keytokens.embedding.heldout import temperature
-from keytokens.embedding.joint import continue_joint
+from keytokens.embedding.joint import continue_joint, mean_length
 from keytokens.embedding.scores import logits
 from keytokens.errors import raise_input
 
@@ -119,7 +120,9 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
             reset=reset,
         )
         check_non_negative(X, "SelectionClassifier")
-        check_classification_targets(y)
+        with warnings.catch_warnings():  # too many classes are refused below, in our words
+            warnings.simplefilter("ignore", UserWarning)
+            check_classification_targets(y)
         return X, y
 
     def _corpus(
@@ -153,7 +156,7 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
         phi = frequencies.frequency(corpus.counts, corpus.weight)
         self.signed_frequency_ = alpha
         self.posterior_difference_ = frequencies.difference(alpha, phi)
-        self.importance_ = frequencies.importance(self.scores_, phi)
+        self.importance_ = frequencies.importance(self.scores_, phi, mean_length(corpus))
         return self
 
     def _temperature(self, corpus: Corpus, found: Fitted) -> float:

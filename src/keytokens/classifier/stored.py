@@ -1,6 +1,7 @@
 """Saving and loading a fitted KeyTokenClassifier."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from keytokens import model_file
 from keytokens.classifier.counts import SelectionClassifier
+from keytokens.embedding.heldout import HeldOut
 from keytokens.embedding.scores import AttentionScores
 from keytokens.errors import raise_input
 from keytokens.text import Counter
@@ -16,13 +18,16 @@ if TYPE_CHECKING:
     from keytokens.classifier.texts import KeyTokenClassifier
 
 _SCORES = ("attention", "value", "bias")
-_STATISTICS = ("signed_frequency", "posterior_difference")
+_STATISTICS = ("signed_frequency", "posterior_difference", "importance")
 _META: dict[str, type | tuple[type, ...]] = {
     "params": dict,
     "counter": dict,
     "classes": list,
     "class_kind": str,
     "iterations": int,
+    "seen": float,
+    "temperature": float,
+    "held_out": (dict, type(None)),
     "reason": str,
 }
 
@@ -40,14 +45,19 @@ def save(model: "KeyTokenClassifier", path: str | Path) -> None:
         "classes": core.classes_.tolist(),
         "class_kind": core.classes_.dtype.str,
         "iterations": core.n_iter_,
+        "seen": core.seen_,
+        "temperature": core.temperature_,
+        "held_out": None if core.held_out_ is None else asdict(core.held_out_),
         "reason": core.reason_,
     }
     model_file.write(path, arrays, meta)
 
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:
-    plain = params | {"tokenizer": None if params["tokenizer"] is None else "custom"}
-    return plain | {"ngrams": list(params["ngrams"])}
+    weight = params["class_weight"]
+    pairs = [list(pair) for pair in weight.items()] if isinstance(weight, dict) else weight
+    custom = None if params["tokenizer"] is None else "custom"
+    return params | {"tokenizer": custom, "ngrams": list(params["ngrams"]), "class_weight": pairs}
 
 
 def load(
@@ -62,7 +72,9 @@ def load(
     model_file.keys_agree(path, "parameters", set(params), set(KeyTokenClassifier().get_params()))
     if params["tokenizer"] is not None and tokenizer is None:
         raise_input("tokenizer", "be given again: the model was trained with your own", "none")
-    params |= {"tokenizer": tokenizer, "ngrams": tuple(params["ngrams"])}
+    weight = params["class_weight"]
+    weight = dict(map(tuple, weight)) if isinstance(weight, list) else weight
+    params |= {"tokenizer": tokenizer, "ngrams": tuple(params["ngrams"]), "class_weight": weight}
     model = KeyTokenClassifier(**params)
     parts = {k.removeprefix("counter."): v for k, v in arrays.items() if k.startswith("counter.")}
     model.counter_ = Counter.from_state(parts, meta["counter"], tokenizer)
@@ -84,5 +96,7 @@ def _core(
     core.classes_ = np.array(meta["classes"], dtype=meta["class_kind"])
     if core.scores_.n_outputs != (len(core.classes_) if len(core.classes_) > 2 else 1):
         raise_input(f"{path}: classes", "fit the model's outputs", len(core.classes_))
+    core.seen_, core.temperature_ = meta["seen"], meta["temperature"]
+    core.held_out_ = None if meta["held_out"] is None else HeldOut(**meta["held_out"])
     core.n_iter_, core.reason_ = meta["iterations"], meta["reason"]
     return core

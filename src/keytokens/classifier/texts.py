@@ -1,33 +1,62 @@
 """KeyTokenClassifier: from texts to labels, with a reason for each."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from keytokens import _checks as check
 from keytokens._checks import Floats
 from keytokens.classifier.counts import SelectionClassifier
 from keytokens.embedding.scores import AttentionScores
+from keytokens.errors import raise_input
 from keytokens.text import Counter
 
 
 class KeyTokenClassifier(ClassifierMixin, BaseEstimator):
     """A text classifier that shows which tokens carry each decision.
 
-    It counts n-grams (`counter_`) and trains a SelectionClassifier on them (`core_`).
+    ngrams: shortest and longest n-gram. min_count: texts an n-gram must occur in; "auto" is 1
+        below 100 texts, 2 below 10,000 and 3 above. max_features: at most so many n-grams.
+    binary: whether an n-gram occurs, instead of how often. tokenizer: your own function.
+    class_weight: None, "balanced" or a dictionary.
+    The other parameters are SelectionClassifier's.
+
+    Learned: `counter_` (counts n-grams), `core_` (the SelectionClassifier), and what it learned:
+    `classes_`, `vocabulary_`, `scores_`, `attention_`, `value_`, `signed_frequency_`,
+    `posterior_difference_`.
+
+    >>> texts = ["a good film", "a bad film", "good, very good", "very bad"]
+    >>> model = KeyTokenClassifier().fit(texts, ["yes", "no", "yes", "no"])
+    >>> model.predict(["good!", "so bad"]).tolist()
+    ['yes', 'no']
     """
+
+    counter_: Counter
+    core_: SelectionClassifier
 
     def __init__(
         self,
         ngrams: tuple[int, int] = (1, 2),
-        min_count: int = 2,
+        min_count: int | str = "auto",
         max_features: int | None = None,
         binary: bool = True,
-        tokenizer: Any = None,
-        training: str = "joint",
+        tokenizer: Callable[[str], list[str]] | None = None,
         class_weight: dict[Any, float] | str | None = None,
+        training: str = "joint",
+        selectivity: float = 0.0,
+        heads: int = 1,
+        attention_per_class: bool = False,
+        cls_token: bool = True,
+        calibrate: bool = True,
+        warm_start: bool = False,
+        max_iter: int = 1000,
+        random_state: int = 0,
+        options: dict[str, Any] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.ngrams = ngrams
@@ -35,58 +64,113 @@ class KeyTokenClassifier(ClassifierMixin, BaseEstimator):
         self.max_features = max_features
         self.binary = binary
         self.tokenizer = tokenizer
-        self.training = training
         self.class_weight = class_weight
+        self.training = training
+        self.selectivity = selectivity
+        self.heads = heads
+        self.attention_per_class = attention_per_class
+        self.cls_token = cls_token
+        self.calibrate = calibrate
+        self.warm_start = warm_start
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.options = options
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from texts X (n,) and labels y (n,)."""
-        self.counter_ = self._counter()
-        counts = self.counter_.fit_transform(X)
-        self.core_ = self._core().fit(counts, y, sample_weight)
+        """Learn from texts X (n,) and labels y (n,). A warm start keeps the vocabulary."""
+        texts, labels = _texts(X), _labels(y)
+        _same_length(texts, labels)
+        if self.warm_start and hasattr(self, "core_"):
+            self.core_.set_params(**self._core().get_params())
+            counts = self.counter_.transform(texts)
+        else:
+            self.counter_, self.core_ = self._counter(len(texts)), self._core()
+            counts = self.counter_.fit_transform(texts)
+        self.core_.fit(counts, labels, self._weights(labels, sample_weight))
         return self
 
-    def _counter(self) -> Counter:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from further texts; the first call's vocabulary stays."""
+        texts, labels = _texts(X), _labels(y)
+        _same_length(texts, labels)
+        if hasattr(self, "core_"):
+            counts = self.counter_.transform(texts)
+        else:
+            self.counter_, self.core_ = self._counter(len(texts)), self._core()
+            counts = self.counter_.fit_transform(texts)
+        self.core_.partial_fit(counts, labels, classes, self._weights(labels, sample_weight))
+        return self
+
+    def _counter(self, n: int) -> Counter:
+        automatic = 1 if n < 100 else 2 if n < 10_000 else 3
         return Counter(
             ngrams=self.ngrams,
-            min_count=self.min_count,
+            min_count=automatic if self.min_count == "auto" else self.min_count,  # type: ignore[arg-type]
             max_features=self.max_features,
             binary=self.binary,
             tokenizer=self.tokenizer,
+            threads=self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else None,
         )
 
     def _core(self) -> SelectionClassifier:
         names = SelectionClassifier().get_params()
         return SelectionClassifier(**{k: v for k, v in self.get_params().items() if k in names})
 
+    def _weights(self, labels: np.ndarray, sample_weight: Any) -> Any:
+        if self.class_weight is None:
+            return sample_weight
+        weight = _check_sample_weight(sample_weight, labels[:, None], dtype=np.float64)
+        return weight * compute_sample_weight(self.class_weight, labels)
+
     def counts(self, X: Any) -> Any:
         """The texts as the model sees them. CSR (n, V)"""
         check_is_fitted(self, "core_")
-        return self.counter_.transform(X)
+        return self.counter_.transform(_texts(X))
 
     def decision_function(self, X: Any) -> Floats:
-        """The raw logits: (n,) for two classes, else (n, K)."""
-        return self.core_.decision_function(self.counts(X))
+        """The logits: (n,) for two classes, else (n, K)."""
+        return self._ask("decision_function", X)
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest class of every text. (n,)"""
-        return self.core_.predict(self.counts(X))
+        return self._ask("predict", X)
 
     def predict_proba(self, X: Any) -> Floats:
         """P(class) of every text. (n, classes)"""
-        return self.core_.predict_proba(self.counts(X))
+        return self._ask("predict_proba", X)
+
+    def _ask(self, question: str, X: Any) -> Any:
+        """The core's answer on the texts' counts; no texts, no answers."""
+        counts = self.counts(X)
+        if counts.shape[0]:
+            return getattr(self.core_, question)(counts)
+        return getattr(self.core_, question)(type(counts)((1, counts.shape[1])))[:0]
 
     def explain(self, X: Any) -> Any:
-        """Why: an Explanation of one text, or Explanations of many."""
+        """Which tokens carry the decision: an Explanation of one text, or of each of many."""
         from keytokens.explain import explain
 
         check_is_fitted(self, "core_")
         return explain(self, X)
 
+    def certify(self, X: Any) -> Any:
+        """The tokens these texts select, and the Att-SVM certificate of that selection."""
+        counts = self.counts(X)
+        return self.core_.certify(counts)
+
+    def cut(self, bytes: int) -> "KeyTokenClassifier":
+        """A smaller model of about so many bytes: the most important n-grams, float32 numbers."""
+        from keytokens.classifier.smaller import cut
+
+        check_is_fitted(self, "core_")
+        return cut(self, check.integer("bytes", bytes, least=1))
+
     def save(self, path: str | Path) -> None:
-        """Write the model to one file (or a folder, where `path` has no suffix)."""
+        """Write the model to one file (a folder, where `path` has no suffix)."""
         from keytokens.classifier.stored import save
 
+        check_is_fitted(self, "core_")
         save(self, path)
 
     @property
@@ -100,7 +184,7 @@ class KeyTokenClassifier(ClassifierMixin, BaseEstimator):
         return self.core_.classes_
 
     @property
-    def vocabulary_(self) -> Any:
+    def vocabulary_(self) -> list[str]:
         """The n-grams, in column order."""
         return self.counter_.vocabulary_
 
@@ -123,3 +207,50 @@ class KeyTokenClassifier(ClassifierMixin, BaseEstimator):
     def posterior_difference_(self) -> Floats:
         """Delta_s on the training texts. (V,) or (V, K)"""
         return self.core_.posterior_difference_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "core_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.one_d_array = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+
+def _texts(X: Any) -> list[str]:
+    """A list of strings; anything else is named with its place."""
+    if isinstance(X, (str, bytes)):
+        raise_input("X", "hold several texts", "one text; put it in a list")
+    try:
+        texts = X.tolist() if hasattr(X, "tolist") else list(X)
+    except TypeError:
+        raise_input("X", "be a sequence of texts", type(X).__name__)
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise_input("X", "hold texts", f"{text!r:.40} at row {row}")
+    return texts
+
+
+def _labels(y: Any) -> np.ndarray:
+    """An array of labels, none of them missing."""
+    listed = y.tolist() if hasattr(y, "tolist") else list(y)
+    for row, label in enumerate(listed):
+        if isinstance(label, (list, tuple, np.ndarray)):
+            raise_input("y", "have 1 axis", f"{label!r:.40} at row {row}")
+        if label is None or label != label:
+            raise_input("y", "hold no missing label", f"{label!r} at row {row}")
+    kinds = {type(label).__name__ for label in listed}
+    if len(kinds) > 1 and not kinds <= {"int", "float"}:
+        raise_input("y", "hold labels of one type", " and ".join(sorted(kinds)))
+    return np.asarray(listed)
+
+
+def _same_length(texts: list[str], labels: np.ndarray) -> None:
+    if not texts:
+        raise_input("X", "hold at least one text", "none")
+    if len(texts) != len(labels):
+        raise_input(
+            "y", f"have a label for each of the {len(texts)} texts", f"{len(labels)} labels"
+        )

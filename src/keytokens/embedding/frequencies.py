@@ -41,15 +41,19 @@ def difference(alpha: Floats, phi: Floats) -> Floats:
     return np.divide(alpha, phi, out=np.zeros_like(alpha), where=phi > 0)
 
 
-def importance(scores: AttentionScores, phi: Floats) -> Floats:
-    """phi_s e^{a_s} max_k |b_sk| up to a factor: what s adds to a logit, times how often. (V,)"""
-    a = scores.attention[:, :-1]
-    share = phi * np.exp(a - a.max(axis=1, keepdims=True))
+def importance(scores: AttentionScores, phi: Floats, length: float) -> Floats:
+    """sqrt(p_s (1 - p_s)) sum_m e^{a_ms} max_k |b_mks - mean b_mk|, up to a factor. (V,)
+
+    How much s moves logits apart: a token in every text (p = 1) moves them all the same way.
+    p_s = min(1, T phi_s) is the share of texts that hold s, T their mean number of tokens.
+    """
+    p = np.minimum(1.0, length * phi)
+    a, b = scores.attention[:, :-1], scores.value[:, :, :-1]
+    pull = np.exp(a - a.max(axis=1, keepdims=True))
+    share = phi * pull
     share /= np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
-    b = scores.value[:, :, :-1] - scores.value[:, :, :-1].mean(axis=1, keepdims=True) * (
-        scores.n_outputs > 1
-    )
-    return (share * np.abs(b).max(axis=1)).sum(axis=0)
+    apart = np.abs(b - (b @ share[:, :, None])).max(axis=1)
+    return np.sqrt(p * (1 - p)) * (pull * apart).sum(axis=0)
 
 
 def _share(counts: sparse.csr_array, sample_weight: Floats | None) -> Floats:

@@ -31,7 +31,7 @@ class StageOptions:
     p0: float = 0.0
     seed: int = 0
     norm: float = 1e4
-    steps: int = 400
+    steps: int = 2000
     tolerance: float = 1e-4
 
 

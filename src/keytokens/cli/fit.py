@@ -1,0 +1,124 @@
+"""keytokens fit: from a file of labelled texts to a model."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from keytokens.classifier import KeyTokenClassifier
+    from keytokens.classifier.findings import Accuracy
+
+_FILE = click.Path(exists=True, dir_okay=True, path_type=Path)
+
+
+@click.command()
+@click.argument("data", type=_FILE)
+@click.option("--text", "column", metavar="COLUMN", help="The column that holds the texts.")
+@click.option("--label", metavar="COLUMN", help="The column that holds the labels.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The model to write.")
+@click.option("--test", type=_FILE, help="Measure accuracy on these labelled texts.")
+@click.option("--ngrams", default=2, type=click.IntRange(1, 9), help="Longest n-gram  [2]")
+@click.option("--min-count", type=click.IntRange(1), help="Texts an n-gram must occur in  [auto]")
+@click.option("--max-features", type=click.IntRange(1), help="At most so many n-grams.")
+@click.option("--training", default="joint", help="joint, one_step, two_stage or network  [joint]")
+@click.option("--selectivity", default=0.0, help="0: most accurate; 1: one token decides  [0]")
+@click.option("--balanced", is_flag=True, help="Weigh every class the same.")
+@click.option("--seed", default=0, help="Of the rows held out  [0]")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def command(
+    data: Path,
+    column: str | None,
+    label: str | None,
+    out: Path,
+    test: Path | None,
+    as_json: bool,
+    balanced: bool,
+    ngrams: int,
+    min_count: int | None,
+    seed: int,
+    **params: Any,
+) -> None:
+    """Train on DATA: csv, tsv, jsonl, parquet, fastText lines, or a folder a class."""
+    from keytokens._progress import progress
+    from keytokens.classifier import KeyTokenClassifier
+    from keytokens.classifier.findings import summary
+    from keytokens.cli._columns import table
+
+    with progress("fit", total=4) as advance:
+        train = table(data, column, label)
+        held = None if test is None else table(test, column, label)
+        advance(1)
+        model = KeyTokenClassifier(
+            ngrams=(1, ngrams),
+            min_count=min_count or "auto",
+            class_weight="balanced" if balanced else None,
+            random_state=seed,
+            **params,
+        )
+        accuracy, how = (None, "") if held else _held_out(model, train)
+        advance(1)
+        model.fit(train.texts, train.labels)
+        advance(1)
+        if held is not None:
+            accuracy, how = _measured(model, held), f"on {test}"
+        tested = None if held is None else held.texts
+        told = summary(model, train.texts, train.labels, accuracy, how, tested)
+        model.save(out)
+        advance(1)
+    told["model"] = str(out)
+    click.echo(json.dumps(told, ensure_ascii=False) if as_json else readable(told))
+
+
+def _measured(model: "KeyTokenClassifier", held: Any) -> "Accuracy":
+    from keytokens.classifier.findings import accuracy_of
+
+    return accuracy_of(float((model.predict(held.texts) == held.labels).mean()), len(held))
+
+
+def _held_out(model: "KeyTokenClassifier", train: Any) -> "tuple[Accuracy | None, str]":
+    """Accuracy on a tenth of the rows that a first model has not seen; none below 50 rows."""
+    import numpy as np
+    from sklearn.base import clone
+
+    from keytokens.embedding.heldout import held_out_rows
+    from keytokens.text import Table
+
+    codes = np.unique(train.labels, return_inverse=True)[1]
+    out = held_out_rows(codes, model.random_state + 1)
+    if len(train) < 50 or len(np.unique(codes[~out])) < 2:
+        return None, ""
+    inside, held = (
+        Table([t for t, k in zip(train.texts, keep, strict=True) if k], train.labels[keep])
+        for keep in (~out, out)
+    )
+    first = clone(model).fit(inside.texts, inside.labels)
+    return _measured(first, held), "by a first model on a tenth held out"
+
+
+def readable(told: dict[str, Any]) -> str:
+    """The summary as a few lines."""
+    classes = ", ".join(f"{name} {size:,}" for name, size in list(told["classes"].items())[:8])
+    lines = [
+        f"data        {told['texts']:,} texts: {classes}",
+        f"vocabulary  {told['vocabulary']:,} n-grams of up to {told['ngrams'][1]} tokens",
+        f"training    {told['training']}: {told['reason']}",
+    ]
+    if told["accuracy"]:
+        lines.append(f"accuracy    {_accuracy(told['accuracy'])}")
+    lines.append(
+        f"attention   {told['effective_tokens']:.1f} effective of {told['tokens_per_text']:.0f} "
+        f"tokens a text; {told['tokens_carrying_80']:.0f} carry 80 % of the decision"
+    )
+    for name, grams in list(told["key_tokens"].items())[:8]:
+        lines.append(f"for {name:<8}{' · '.join(grams)}")
+    lines += [f"careful     {warning}" for warning in told["warnings"]]
+    return "\n".join([*lines, f"model       {told['model']}"])
+
+
+def _accuracy(found: dict[str, Any]) -> str:
+    from keytokens.classifier.findings import Accuracy
+
+    measured = found["measured"]
+    return f"{Accuracy(**{k: v for k, v in found.items() if k != 'measured'})}, {measured}"

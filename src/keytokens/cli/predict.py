@@ -1,0 +1,71 @@
+"""keytokens predict: labels and probabilities for a file of any size."""
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+_FILE = click.Path(exists=True, dir_okay=True, path_type=Path)
+
+
+@click.command()
+@click.argument("model", type=_FILE)
+@click.argument("data", type=_FILE)
+@click.option("--text", "column", metavar="COLUMN", help="The column that holds the texts.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Instead of stdout.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, instead of csv.")
+def command(model: Path, data: Path, column: str | None, out: Path | None, as_json: bool) -> None:
+    """Write the label and the probabilities of every text of DATA, a batch at a time."""
+    import keytokens as kt
+    from keytokens._progress import track
+    from keytokens.cli._columns import column as position
+    from keytokens.text import read_batches
+
+    fitted = kt.load(model)
+    as_json = as_json or (out is not None and out.suffix in (".jsonl", ".ndjson", ".json"))
+    classes = [str(label) for label in fitted.classes_.tolist()]
+    write = _jsonl if as_json else _csv
+    with _opened(out) as file:
+        put = write(file, classes)
+        for batch in track(read_batches(data, text=position(column)), "predict"):
+            probability = fitted.predict_proba(batch.texts)
+            for row in probability.tolist():
+                put(row)
+
+
+@contextmanager
+def _opened(out: Path | None) -> Iterator[IO[str]]:
+    """Standard output, or a file that is written whole or not at all."""
+    from keytokens._files import replacing
+
+    if out is None:
+        yield sys.stdout
+        return
+    with replacing(out) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        yield file
+
+
+def _csv(file: IO[str], classes: list[str]) -> Callable[[list[float]], Any]:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["label", *(f"P({name})" for name in classes)])
+
+    def put(row: list[float]) -> None:
+        writer.writerow([classes[row.index(max(row))], *row])
+
+    return put
+
+
+def _jsonl(file: IO[str], classes: list[str]) -> Callable[[list[float]], Any]:
+    def put(row: list[float]) -> None:
+        told = {
+            "label": classes[row.index(max(row))],
+            "probabilities": dict(zip(classes, row, strict=True)),
+        }
+        file.write(json.dumps(told, ensure_ascii=False) + "\n")
+
+    return put

@@ -1,0 +1,40 @@
+"""How concentrated a model is: in its attention, and in what its tokens contribute."""
+
+import numpy as np
+from scipy import sparse
+
+from keytokens._checks import Floats
+from keytokens.embedding.scores import AttentionScores, logits, weights
+
+
+def effective_tokens(scores: AttentionScores, counts: sparse.csr_array) -> Floats:
+    """1 / sum_s w_is^2, <cls> among the tokens, averaged over the maps. (n,)"""
+    w, cls = weights(scores, counts)
+    square = np.stack([_row_sums(one**2, counts.indptr) for one in w]) + cls**2
+    return np.divide(1.0, square, out=np.zeros_like(square), where=square > 0).mean(axis=0)
+
+
+def carrying(scores: AttentionScores, counts: sparse.csr_array, share: float = 0.8) -> Floats:
+    """How many tokens carry `share` of the sum of |w_is b_s| for the decided output. (n,)"""
+    raw = logits(scores, counts)
+    decided = raw.argmax(axis=1) if raw.shape[1] > 1 else np.zeros(len(raw), dtype=int)
+    w, cls = weights(scores, counts)
+    output = np.repeat(decided, np.diff(counts.indptr))
+    value = scores.value[:, output, counts.indices]
+    credit = np.abs((w * value).sum(axis=0))
+    constant = np.abs((cls * scores.value[:, decided, -1]).sum(axis=0))
+    rows = zip(counts.indptr[:-1], counts.indptr[1:], constant, strict=True)
+    return np.array([_needed(np.append(credit[i:j], c), share) for i, j, c in rows])
+
+
+def _needed(credit: Floats, share: float) -> int:
+    total = credit.sum()
+    if not total > 0:
+        return 0
+    ordered = np.cumsum(np.sort(credit)[::-1])
+    return int(np.searchsorted(ordered, share * total * (1 - 1e-12))) + 1
+
+
+def _row_sums(data: Floats, indptr: np.ndarray) -> Floats:
+    total = np.concatenate([[0.0], np.cumsum(data)])
+    return total[indptr[1:]] - total[indptr[:-1]]
