@@ -40,6 +40,7 @@ EXPERIMENTS = {
     "one-step-reviews": "one_step:REVIEWS",
     "early-p-reviews": "early_p:REVIEWS",
     "reviews": "reviews:EXPERIMENT",
+    "reviews-margin": "reviews_margin:EXPERIMENT",
     "assumptions-reviews": "assumptions:REVIEWS",
     "vit": "vit:EXPERIMENT",
 }

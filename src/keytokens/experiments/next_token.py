@@ -12,7 +12,7 @@ from keytokens.experiments.verdict import Verdict, at_least, at_most
 
 VOCABULARY, WIDTH, INPUTS, LENGTH, LASTS = 8, 10, 16, 5, 3
 BLOCK = 10
-NORM = 100.0
+NORM = 300.0
 
 
 def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]]:
@@ -87,15 +87,15 @@ def verdicts(rows: Any) -> list[Verdict]:
     late = rows.filter((rows["norm"] > 0.3 * NORM) & rows["cyclic"])
     return [
         at_most("All attention mass ends inside the label's strongly connected component.",
-                "largest mass outside at norm 100", end["outside"].max(), 1e-6,
+                "largest mass outside at norm 300", end["outside"].max(), 1e-6,
                 "it falls exponentially in the norm"),
-        at_most("W is W_fin + R W_svm.", "median 1 - correlation at norm 100",
+        at_most("W is W_fin + R W_svm.", "median 1 - correlation at norm 300",
                 end["whole_gap"].median(), 1e-3, "1 - cos falls like the norm to the power -2"),
         at_most("The finite part settles.",
-                "median relative change of W_fin from norm 30 on (graphs with cycles)",
+                "median relative change of W_fin from norm 90 on (graphs with cycles)",
                 late["finite_moves"].median(), 1e-2, "what leaks outside is exponentially small"),
         at_least("With cycles, W_fin is part of W: W_svm alone fits worse.",
-                 "share of problems at norm 100",
+                 "share of problems at norm 300",
                  (cyclic["whole_gap"].to_numpy() <= cyclic["svm_gap"].to_numpy()).mean(), 0.95,
                  "W_fin is orthogonal to W_svm, so it can only help"),
     ]  # fmt: skip
