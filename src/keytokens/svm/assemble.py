@@ -64,7 +64,7 @@ def _sentences(rows: Rows, answers: Answers, margin: Floats) -> tuple[str, ...]:
     found, longest = answers.certificate, rows.lengths.max(axis=(1, 2), initial=0.0)
     asks: Any = rows.h.any(axis=(1, 2))
     share = margin / np.where(longest > 0, longest, 1.0)
-    for k in np.flatnonzero(share < _NEARLY):
+    for k in np.flatnonzero((share > 0) & (share < _NEARLY)):
         share[k] = _unit_margin(rows, int(k))
     figures = (x.tolist() for x in (share, found.gap, found.violation))
     asked: list[bool] = asks.tolist()
@@ -111,8 +111,9 @@ def _conflicts(
     proof &= [v is Verdict.INFEASIBLE for v in answers.verdicts]
     vectors = rows.spread(answers.farkas)
     h = rows.spread(np.where(rows.present, rows.h, np.nan), np.nan)
-    for k in np.flatnonzero(~feasible):
-        figures = (float(residual[k]), float(least[k]), bool(proof[k]))
+    figures: Any = [x.tolist() for x in (residual, least, proof)]
+    for k in np.flatnonzero(~feasible).tolist():
         keys = None if rows.keys is None else rows.keys[k]
-        conflicts[k] = TokenConflict(vectors[k], selected[k], *figures, keys=keys, rows=h[k])
+        said = [x[k] for x in figures]
+        conflicts[k] = TokenConflict(vectors[k], selected[k], *said, "", keys, h[k])
     return tuple(conflicts)

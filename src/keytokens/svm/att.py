@@ -54,16 +54,16 @@ def att_svm(
 
 def _geometry(norm: Any, over: str) -> Any:
     """The cone program's norm; None for l2, which DAQP solves."""
-    from keytokens.svm import norms
-
+    if isinstance(norm, str) and norm not in ("l2", "nuclear"):
+        raise_input("norm", "be 'l2', 'nuclear' or a number q >= 1", repr(norm))
     if norm in ("l2", 2):
         return None
+    from keytokens.svm import norms
+
     if norm == "nuclear":
         if over == "p":
             raise_input("norm", "be 'l2' or a number q >= 1 over p", "'nuclear'")
         return norms.nuclear()
-    if isinstance(norm, str):
-        raise_input("norm", "be 'l2', 'nuclear' or a number q >= 1", repr(norm))
     q = norm if norm == np.inf else check.number("norm", norm)
     if q < 1:
         raise_input("norm", "be 'l2', 'nuclear' or a number q >= 1", f"{q:g}")

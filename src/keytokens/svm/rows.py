@@ -8,6 +8,7 @@ A masked token and a copy of the selected one have no row: present is False.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ class Rows:
     T: int
     keys: Floats | None = None  # (B, n, T, m), where a row sees nothing but the two tokens
 
-    @property
+    @cached_property
     def lengths(self) -> Floats:
         """||g|| of every row; 0 where there is none. (B, n, S)"""
         lengths = np.sqrt(np.einsum("...m,...m->...", self.differences, self.differences))

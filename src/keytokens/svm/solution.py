@@ -16,6 +16,7 @@ class Certificate:
 
     primal = ||p||^2 / 2; dual <= every feasible primal (weak duality, whoever found lambda);
     gap = (primal - dual) / primal; violation: the worst row's shortfall over ||row|| ||p||.
+    Where there is no direction, primal and dual are infinite, gap and violation NaN.
     """
 
     primal: Number
