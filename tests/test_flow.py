@@ -72,9 +72,8 @@ def test_the_step_is_of_order_four() -> None:
     def J(y: Floats) -> Floats:
         return np.array([[-y[1], -y[0] + np.cos(y[1])], [2 * y[0], -1.0]])
 
-    exact = solve_ivp(lambda t, y: f(y), (0, 2), [1, 0.5], "DOP853", rtol=1e-13, atol=1e-14).y[
-        :, -1
-    ]
+    way = dict(method="DOP853", rtol=1e-13, atol=1e-14)
+    exact = solve_ivp(lambda t, y: f(y), (0, 2), [1, 0.5], **way).y[:, -1]
     errors = []
     for n in (20, 40, 80):
         y = np.array([1.0, 0.5])

@@ -7,7 +7,7 @@ c[i] = -loss'(m[i]) > 0, delta[i, t] = s[i, t] (gamma[i, t] - m[i]) = dm[i]/da[i
   -grad L = G / n,   G = sum_it c[i] delta[i, t] K[i, t]
   f = sqrt(1 + |y|^2) G / N,   N^2 = |G|^2 + (EASE scale)^2 sum_it (c[i] delta[i, t])^2
 
-Every product c delta carries the common factor e^-M, M its largest exponent: f does not change
+Every product c delta carries the common factor e^-M, M its largest exponent: f does not change,
 and nothing underflows, at any norm. The second term of N (scale: the size of a key) is a matter
 of speed alone: the path is that of the gradient flow, but a finite limit is approached smoothly.
 """
@@ -53,26 +53,40 @@ def _softmax(a: Floats) -> tuple[int, float, Floats]:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _weigh(a: Floats, scores: Floats, loss: int) -> tuple[Floats, Floats, Floats]:
-    """s (n, T); d[i, t] = c delta e^-M (n, T); bend[i] = (loss''/c) e^M / c (n,).
+def _relative(a: Floats, scores: Floats) -> tuple[Floats, Floats, float, float]:
+    """Of one input: s and delta e^-e (T,), e the largest log(s_t |gamma_t - gamma_top|), and m.
 
-    gamma - m is taken relative to the heaviest token, whose own d is minus the others' sum.
+    delta_t = s_t [(gamma_t - gamma_top) - sum_u s_u (gamma_u - gamma_top)].
     """
+    top, log_total, s = _softmax(a)
+    rise, log_s = scores - scores[top], a - a[top] - log_total
+    e = -np.inf
+    for t in range(len(a)):
+        if rise[t] != 0.0:
+            e = max(e, log_s[t] + np.log(abs(rise[t])))
+    if e == -np.inf:  # all scores equal: nothing to gain from this input
+        return s, np.zeros(len(a)), e, scores[top]
+    terms = np.zeros(len(a))
+    for t in range(len(a)):
+        if rise[t] != 0.0:  # the heaviest token's own exponent may overflow
+            terms[t] = rise[t] * np.exp(log_s[t] - e)
+    mean = terms.sum()
+    return s, terms - s * mean, e, scores[top] + mean * np.exp(e)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _weigh(a: Floats, scores: Floats, loss: int) -> tuple[Floats, Floats, Floats]:
+    """s (n, T); d[i, t] = c delta e^-M (n, T); bend[i] = (loss''/c) e^M / c (n,)."""
     n, T = a.shape
-    s, d, exponent = np.empty((n, T)), np.empty((n, T)), np.empty((n, T))
-    bend, M = np.empty(n), -np.inf
+    s, d = np.empty((n, T)), np.empty((n, T))
+    bend, height = np.empty(n), np.empty(n)
     for i in range(n):
-        top, log_total, s[i] = _softmax(a[i])
-        rise = scores[i] - scores[i, top]
-        mean = (s[i] * rise).sum()
-        log_c, curvature = _log_slope(loss, scores[i, top] + mean)
-        d[i], bend[i] = rise - mean, curvature * np.exp(-log_c)
-        exponent[i] = a[i] - a[i, top] - log_total + log_c
-        exponent[i, top] = -np.inf
-        M = max(M, exponent[i].max())
+        s[i], d[i], e, m = _relative(a[i], scores[i])
+        log_c, curvature = _log_slope(loss, m)
+        height[i], bend[i] = e + log_c, curvature * np.exp(-log_c)
+    M = height.max()
     for i in range(n):
-        d[i] *= np.exp(exponent[i] - M)
-        d[i, np.argmax(a[i])] = -d[i].sum()
+        d[i] *= np.exp(height[i] - M) if height[i] > -np.inf else 0.0
     return s, d, bend * np.exp(M)
 
 
