@@ -111,9 +111,10 @@ def _conflicts(
     proof &= [v is Verdict.INFEASIBLE for v in answers.verdicts]
     vectors = rows.spread(answers.farkas)
     h = rows.spread(np.where(rows.present, rows.h, np.nan), np.nan)
-    figures: Any = [x.tolist() for x in (residual, least, proof)]
+    residuals, sizes, proofs = (x.tolist() for x in (residual, least, proof))
     for k in np.flatnonzero(~feasible).tolist():
         keys = None if rows.keys is None else rows.keys[k]
-        said = [x[k] for x in figures]
-        conflicts[k] = TokenConflict(vectors[k], selected[k], *said, "", keys, h[k])
+        conflicts[k] = TokenConflict(
+            vectors[k], selected[k], residuals[k], sizes[k], proofs[k], keys=keys, rows=h[k]
+        )
     return tuple(conflicts)
