@@ -120,12 +120,10 @@ def _refused(corpus: Corpus, gram: Gram, selected: Any, u: Floats, said: str = "
     conflict = conflict_of(corpus, u, gram.combine(corpus, u), lengths, said)
     status = "Infeasible: the conflict holds the proof."
     if not conflict.is_proof:
-        status = (
-            "Nearly infeasible: neither a direction nor a proof of conflict stands verification."
-        )
+        status = "Nearly infeasible: rounding decides; the conflict says how long a direction is."
     return Solution(
         direction=None,
-        margin=0.0,
+        margin=0.0 if conflict.is_proof else np.nan,
         multipliers=corpus.matrix(np.zeros(len(u))),
         support=corpus.matrix(np.zeros(len(u), bool)),
         is_locally_optimal=None,
