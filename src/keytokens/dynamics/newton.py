@@ -75,9 +75,11 @@ def _away_from_zero(value: Value, u: Floats, ball: Ball) -> Floats:
 
 
 def _settled(value: Value, u: Floats, ball: Ball) -> bool:
-    _, slope = value(u, curved=False)
-    residual = _tangential(slope, u, ball.active(u, slope))
-    return bool(np.linalg.norm(residual) <= SETTLED * max(float(np.linalg.norm(slope)), SETTLED))
+    """The slope along the spheres is small beside the slope; inside, beside the curvature."""
+    _, slope, curvature = value(u)
+    active = ball.active(u, slope)
+    scale = np.linalg.norm(slope) if active else np.abs(curvature).max()
+    return bool(np.linalg.norm(_tangential(slope, u, active)) <= SETTLED * scale)
 
 
 def _tangential(slope: Floats, u: Floats, active: list[slice]) -> Floats:

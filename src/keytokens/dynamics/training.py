@@ -83,15 +83,17 @@ def _check_method(problem: Problem, over: str, method: Method, head: Head | None
         raise_input("best_loss", "be given but for a linear head over p, W or KQ", "None")
     if isinstance(method, RegularizationPath):
         method.check_over(over)
-    if callable(getattr(method, "step", None)):
-        _check_step(method.step)  # type: ignore[union-attr]
+    step = getattr(method, "step", None)
+    if callable(step):
+        _check_step(step)
 
 
 def _check_step(step: Callable[[Any, Any], Any]) -> None:
     """Trace the step (nothing is compiled) to see that it makes one number of (k, norm)."""
     jax = require("jax", "lab")
     try:
-        out = jax.eval_shape(step, *(jax.ShapeDtypeStruct((), t) for t in ("int32", "float32")))
+        with float64():
+            out = jax.eval_shape(step, *(jax.ShapeDtypeStruct((), t) for t in ("int64", "float64")))
     except Exception as error:
         rule = "be a function of (k, norm), in plain arithmetic or jax.numpy"
         raise_input("step", rule, str(error).splitlines()[0])
