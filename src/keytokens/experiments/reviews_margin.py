@@ -64,15 +64,15 @@ def against(
     other = counts.indices != selected[row]
     mass = np.bincount(row, counts.data * np.exp(-rest), minlength=counts.shape[0])
     own = np.bincount(row, counts.data * ~other, minlength=counts.shape[0])
-    size = np.sqrt(space.inner(svm.direction, svm.direction))
-    cosine = space.inner(a, svm.direction) / flow.norm / size
+    best = np.asarray(svm.direction)
+    cosine = space.inner(a, best) / flow.norm / np.sqrt(space.inner(best, best))
     return {
         "norm": flow.norm, "gap": 1 - cosine, "margin": rest[other].min() / flow.norm / svm.margin,
         "certified": svm.certificate.gap, "violation": svm.certificate.violation,
         "svm_margin": svm.margin, "undecided": float(np.mean(own / mass < 0.9)),
         "distinct": len(np.unique(selected)),
         "moved": None if before is None else float(np.mean(before != selected)),
-        "steps": flow.steps, "reason": flow.reason,
+        "taken": flow.steps, "reason": flow.reason,
     }  # fmt: skip
 
 
@@ -123,7 +123,7 @@ EXPERIMENT = Experiment(
     name="reviews-margin",
     title="Real reviews: towards the Att-SVM of a whole corpus",
     run=run,
-    params=lambda quick: [{"steps": 300 if quick else 1000}],
+    params=lambda quick: [{"steps": 150 if quick else 1000}],
     verdicts=verdicts,
     draw=draw,
     look=(
