@@ -97,6 +97,11 @@ class Case:
         return self.kept & ~self.chosen
 
     @cached_property
+    def left_behind(self) -> Booleans:
+        """Tokens that have a row in the program. (n, T)"""
+        return self.mask & ~self.kept & ~self.copies
+
+    @cached_property
     def program(self) -> Solution:
         """The Att-SVM that speaks about this answer."""
         return self.solve(self.ties) if self.ties.any() else self.single
@@ -116,8 +121,7 @@ class Case:
         one = Answer(self.answer.geometry, {self.answer.geometry: weight}, None, None)
         a = logits_of(self.problem, one) / size(self.norm, weight)
         lead = np.take_along_axis(a, self.selected[:, None], axis=-1) - a
-        rows = self.mask & ~self.kept & ~self.copies
-        return float(np.where(rows, lead, np.inf).min())
+        return float(np.where(self.left_behind, lead, np.inf).min())
 
     def theorems(self, solution: Solution | None, cert: Any) -> tuple[Theorem, ...]:
         """The theorems that speak about this answer, the most direct one first."""

@@ -120,5 +120,8 @@ _NUMBERS = ("misalignment", "margin", "best_margin", "gap", "violation", "left")
 
 def misalignment(one: Floats, two: Floats) -> float:
     """1 - cos(one, two) = ||one/|one| - two/|two|||^2 / 2: no cancellation near 0."""
-    a, b = (np.ravel(w) / np.linalg.norm(w) for w in (one, two))
+    lengths = [float(np.linalg.norm(w)) for w in (one, two)]
+    if 0.0 in lengths:
+        return math.nan
+    a, b = (np.ravel(w) / size for w, size in zip((one, two), lengths, strict=True))
     return float(np.sum((a - b) ** 2) / 2)

@@ -14,7 +14,7 @@ from keytokens.svm.solution import Solution
 
 def judge(case: Case) -> Certificate:
     """Facts first, then the theorems about them, then the sentences."""
-    solution = None if case.is_finite else case.program
+    solution = None if case.is_finite or not case.left_behind.any() else case.program
     bare = Certificate(
         over=case.answer.over,
         norm=str(case.norm),

@@ -64,7 +64,7 @@ class NextCase(Case):
     @cached_property
     def is_finite(self) -> bool:
         """Every token is tied to the label of its input: nothing grows."""
-        return not (self.mask & ~self.kept & ~self.copies).any()
+        return not self.left_behind.any()
 
     def theorems(self, solution: Solution | None, cert: Any) -> tuple[Theorem, ...]:
         if solution is None or solution.direction is None:

@@ -58,6 +58,8 @@ def _ending(case: Any) -> str:
 
 
 def _finite(case: Any) -> str:
+    if not case.left_behind.any():
+        return "Every token of every input is kept: no constraint is left, and no direction grows."
     number = "" if case.balance is None else f" to {case.balance:.2g} of their size"
     return (
         f"The inputs' pulls cancel{number}: training rests at a finite point, and no max-margin "

@@ -93,8 +93,9 @@ def _feasible_optimum(case: Any) -> Assumption:
 def _equal_rest(case: Any) -> Assumption:
     """One input, or equal non-optimal scores."""
     best = np.arange(case.problem.T) == optimal_in(case)[:, None]
-    rest = np.ma.masked_array(case.scores, mask=best | ~case.mask)
-    spread = float(np.ma.filled(np.ptp(rest, axis=-1), 0.0).max())
+    rest = ~best & case.mask
+    low, high = (np.where(rest, case.scores, x) for x in (np.inf, -np.inf))
+    spread = max(0.0, float((high.max(axis=-1) - low.min(axis=-1)).max()))
     scale = 1e-12 * (1.0 + np.abs(case.scores[case.mask]).max())
     return Assumption(
         "one input, or equal scores among each input's other tokens",

@@ -20,6 +20,10 @@ class Assumption:
     number: float | None = None
     meaning: str = ""
 
+    def __post_init__(self) -> None:  # NumPy's own booleans and numbers are not JSON
+        object.__setattr__(self, "holds", None if self.holds is None else bool(self.holds))
+        object.__setattr__(self, "number", None if self.number is None else float(self.number))
+
     def __str__(self) -> str:
         verdict = {True: "holds", False: "fails", None: "not known from this answer"}[self.holds]
         number = "" if self.number is None else f" ({self.meaning} {self.number:.4g})"
