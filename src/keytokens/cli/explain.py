@@ -1,5 +1,6 @@
 """keytokens explain: which tokens a decision rests on."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def _texts(text: str | None, data: Path | None, column: str | None) -> list[str]
 
     if data is not None:
         return list(read_table(data, text=column, label=False).texts)
-    return [click.get_text_stream("stdin").read() if text == "-" else str(text)]
+    return [sys.stdin.read() if text == "-" else str(text)]
 
 
 def _write_lines(whys: Any, json_out: Path | None, eraser: Path | None) -> None:

@@ -75,6 +75,7 @@ const trial = (function () {
     const why = current = explained();
     const unknown = why.words.filter(function (word) { return !word.known; }).length;
     verdict(why); bars(why); remarks(why); rows(why);
+    for (const sign of document.querySelectorAll(".signs")) sign.hidden = layer.value === "attention";
     byId("marked").replaceChildren(marked(why, layer.value));
     byId("counted").textContent = why.words.length + " tokens, " + unknown + " not in the vocabulary";
     byId("save").disabled = false;
