@@ -29,7 +29,7 @@ def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]
     one = problem(params["problem"])
     side = np.linspace(-REACH, REACH, params["grid"])
     starts = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
-    ends = kt.train(repeated(one, len(starts)), over="p", method=kt.NormalizedDescent(0.1),
+    ends: Any = kt.train(repeated(one, len(starts)), over="p", method=kt.NormalizedDescent(0.1),
                     steps=STEPS, start=starts, save=1)  # fmt: skip
     kinds = {end: _kind(one, end) for end in {tuple(map(int, s)) for s in ends.selected}}
     return [
@@ -40,7 +40,7 @@ def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]
 
 def _kind(one: kt.TokenProblem, end: tuple[int, ...]) -> dict[str, Any]:
     """global, local, or neither; and the direction the theory sends such starts to."""
-    svm = kt.att_svm(one, end)
+    svm: Any = kt.att_svm(one, end)
     if svm.direction is None:
         return {"kind": "infeasible", "svm1": None, "svm2": None}
     is_best = end == tuple(map(int, kt.optimal_tokens(one)))

@@ -19,8 +19,8 @@ def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]
     contexts = params["contexts"]
     problems = kt.contextual_problem(n=24, T=10, d=20, contexts=contexts, relevant=RELEVANT,
                                      seed=int(rng.integers(2**31)), batch=BLOCK)  # fmt: skip
-    trained = kt.train(problems, over="p", method=kt.NormalizedDescent(0.1), steps=STEPS)
-    svm = kt.att_svm(problems, kt.optimal_tokens(problems))
+    trained: Any = kt.train(problems, over="p", method=kt.NormalizedDescent(0.1), steps=STEPS)
+    svm: Any = kt.att_svm(problems, kt.optimal_tokens(problems))
     best = trained.selected < np.ceil(RELEVANT * problems.T)
     rows = []
     for k in range(BLOCK):

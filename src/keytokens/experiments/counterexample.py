@@ -11,7 +11,7 @@ from keytokens.experiments.verdict import Verdict, at_least, at_most
 
 # k_opt - k_other is (1, 0) and (-1.5, 0.3); the second token of each input sits at the origin.
 POINTS = [[(1.0, 0.0), (0.0, 0.0)], [(-1.5, 0.3), (0.0, 0.0)]]
-CASES = {
+CASES: dict[str, Any] = {
     "equal scores, far start": {"best": (1.0, 1.0), "start": (3.0, 0.0),
                                 "losses": ("linear", "logistic")},
     "unequal scores, from 0": {"best": (1.0, 0.05), "start": (0.0, 0.0),
@@ -29,8 +29,9 @@ def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]
     """Plain gradient descent, its distance from the local and from the global direction."""
     case = CASES[params["case"]]
     two = problem(case["best"])
-    best, local = kt.att_svm(two, [0, 0]), kt.att_svm(two, [0, 1])
-    trained = kt.train(
+    best: Any = kt.att_svm(two, [0, 0])
+    local: Any = kt.att_svm(two, [0, 1])
+    trained: Any = kt.train(
         two, over="p", method=kt.GradientDescent(1.0), steps=STEPS, loss=params["loss"],
         start=np.array(case["start"]),
     )  # fmt: skip
@@ -80,7 +81,7 @@ def draw(rows: Any) -> Any:
                       label=f"{loss} loss")  # fmt: skip
         axis.plot(*CASES[name]["start"], "o", color="white", mec="black", zorder=5)
         axis.set(title=name, xlabel="$p_1$", xlim=(-2, 10), ylim=(-1, 7), aspect="equal")
-        axis.legend(loc="upper left")
+        axis.legend(loc="upper right")
     axes[0].set(ylabel="$p_2$")
     return figure
 

@@ -16,6 +16,7 @@ from keytokens.embedding.frequencies import frequency
 from keytokens.embedding.one_step import StageOptions, train_one_step
 from keytokens.experiments.corpora import table
 from keytokens.experiments.experiment import Experiment
+from keytokens.experiments.reviews import ETA
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
 from keytokens.text import Counter
@@ -31,7 +32,7 @@ def run(params: dict[str, Any], rng: np.random.Generator, data: str) -> list[dic
         return [{"what": "absent"}]
     (counts, labels), (held, truth), words = found
     labelled = Labelled(counts, labels, 5, np.ones(len(labels)))
-    one = train_one_step(labelled, StageOptions()).scores
+    one = train_one_step(labelled, StageOptions(eta=ETA)).scores
     joint = SelectionClassifier().fit(counts, labels)
     right = {"accuracy": float(np.mean(joint.predict(held) == truth)),
              "majority": float(np.mean(truth == np.bincount(labels).argmax()))}  # fmt: skip
@@ -72,7 +73,7 @@ def expected(counts: sparse.csr_array, labels: Any) -> Any:
     """eta (1/n) sum_i (1[y_i = k] - 1/K) N_i(s)/T_i for unit v_k. (K, V)"""
     length = np.maximum(np.asarray(counts.sum(axis=1)).ravel(), 1)
     signs = (labels[:, None] == np.arange(5)) - 0.2
-    return StageOptions().eta * (counts.T @ (signs / length[:, None])).T / len(labels)
+    return ETA * (counts.T @ (signs / length[:, None])).T / len(labels)
 
 
 def of_classes(

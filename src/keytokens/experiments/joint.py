@@ -17,18 +17,18 @@ STEPS = 20_000
 
 def problem(case: str) -> kt.TokenProblem:
     """(0,0) beside (1,1), (1,-1) and the case's third token; labels +, -, +."""
-    X = [[(0, 0), (1, 1)], [(0, 0), (1, -1)], [(0, 0), THIRD[case]]]
-    return kt.TokenProblem(X, [1, -1, 1], START["v"])
+    X = np.array([[(0, 0), (1, 1)], [(0, 0), (1, -1)], [(0, 0), THIRD[case]]])
+    return kt.TokenProblem(X, np.array([1.0, -1, 1]), START["v"])
 
 
 def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]]:
     """Paths of v and p, with the label SVM, the full and the relaxed Att-SVM."""
     three = problem(params["case"])
     method = kt.NormalizedDescent(0.1, ratio=params["ratio"])
-    trained = kt.train(three, over="vp", method=method, steps=STEPS, start=START,
+    trained: Any = kt.train(three, over="vp", method=method, steps=STEPS, start=START,
                        save=stops(STEPS, 1000))  # fmt: skip
-    both = kt.joint_svm(three, trained.selected)
-    full = kt.att_svm(three, trained.selected).direction
+    both: Any = kt.joint_svm(three, trained.selected)
+    full: Any = kt.att_svm(three, trained.selected).direction
     goals = {"v": both.label.direction, "p": both.attention.direction, "full": full}
     common = {"selected": "".join(map(str, trained.selected)), "rho": both.step_ratio,
               "support": int(both.support_inputs.sum())}  # fmt: skip
@@ -72,16 +72,16 @@ def draw(rows: Any) -> Any:
     """As printed: tokens, the first 200 steps of both, and the three directions."""
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, 3, figsize=(9.8, 3.5))
+    figure, axes = pyplot.subplots(1, 3, figsize=(9.8, 4))
     for axis, case in zip(axes, THIRD, strict=False):
         part = rows.filter((rows["case"] == case) & (rows["ratio"] == 1.0))
         _draw_plane(axis, part, case)
     for k, ((case, ratio), part) in enumerate(rows.group_by("case", "ratio", maintain_order=True)):
         name = f"{case}, ‖v‖/‖p‖ → {ratio:g}"
         moved = part.filter(part["step"] > 0)
-        axes[2].loglog(moved["step"], moved["p_gap"], color=f"C{k}", label=f"p: {name}")
+        axes[2].loglog(moved["step"], moved["p_gap"], color=f"C{k}", label=name)
         axes[2].loglog(moved["step"], moved["v_gap"], color=f"C{k}", ls=":", lw=1)
-    axes[2].set(xlabel="step", ylabel="1 − cos (dotted: v)")
+    axes[2].set(xlabel="step", ylabel="1 − cos of p (dotted: of v)", ylim=(1e-13, 3))
     axes[2].legend(fontsize=6.5)
     return figure
 
@@ -100,7 +100,7 @@ def _draw_plane(axis: Any, part: Any, case: str) -> None:
     for (x, y), sign in zip([(1, 1), (1, -1), THIRD[case]], "+-+", strict=True):
         axis.plot(x, y, "o" if sign == "+" else "s", color="black", ms=6, zorder=5)
     axis.plot(0, 0, "o", color="0.7", ms=6, zorder=5)
-    axis.set(xlim=(-1.5, 3.5), ylim=(-1.6, 3.4), aspect="equal", title=case, xlabel="coordinate 1")
+    axis.set(xlim=(-1.5, 3.5), ylim=(-3.2, 3), aspect="equal", title=case, xlabel="coordinate 1")
     axis.legend(loc="upper right", fontsize=6.5)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 import keytokens as kt
 from keytokens._extras import require
+from keytokens.attention import logits_of_W
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.tools import direction_gap
 from keytokens.experiments.verdict import Verdict, at_least, at_most
@@ -34,10 +35,11 @@ def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]
     V = rng.standard_normal((params["d"], params["d"]))
     V /= np.linalg.norm(V)
     if params["head"] == "relu":  # as published: normalised steps; the flow stops at its kinks
-        method, head = kt.NormalizedDescent(0.1), kt.ReluHead(V)
+        method: Any = kt.NormalizedDescent(0.1)
+        head: Any = kt.ReluHead(V)
     else:
         method, head = kt.GradientFlow(norm=NORM), softplus(V)
-    trained = kt.train(problems, over="W", method=method, head=head, steps=2000, save=2)
+    trained: Any = kt.train(problems, over="W", method=method, head=head, steps=2000, save=2)
     pooled = np.einsum("bnt,bntd->bnd", trained.attention, problems.X)
     rows = []
     for k, s in enumerate(trained.attention):
@@ -64,12 +66,12 @@ def _problems(d: int, rng: np.random.Generator) -> kt.TokenProblem:
 
 def compare(problem: kt.TokenProblem, W: Any, kept: Any) -> dict[str, Any]:
     """How far W is from each of the three predictions; None where it does not exist."""
-    top = np.argmax(np.einsum("ntd,de,ne->nt", problem.X, W, problem.query), axis=-1)
+    top = np.argmax(logits_of_W(problem.X, W, problem.query), axis=-1)
     equal = kept.copy()
     equal[np.arange(problem.n), top] = False
     finite = finite_part(problem, W, top, equal)
-    toward = kt.att_svm(problem, top, over="W", equal=equal).direction
-    single = kt.att_svm(problem, top, over="W").direction
+    toward: Any = kt.att_svm(problem, top, over="W", equal=equal).direction
+    single: Any = kt.att_svm(problem, top, over="W").direction
     goals: dict[str, Any] = {"toward": toward, "single": single}
     if toward is not None and toward.any():
         R = np.sum((W - finite) * toward) / np.sum(toward * toward)
@@ -81,7 +83,7 @@ def compare(problem: kt.TokenProblem, W: Any, kept: Any) -> dict[str, Any]:
     }
 
 
-def finite_part(problem: kt.TokenProblem, W: Any, top: Any, equal: Any) -> Any:
+def finite_part(problem: Any, W: Any, top: Any, equal: Any) -> Any:
     """The smallest W_fin with (x_it - x_i,top)^T W_fin z_i = log s_it / s_i,top for kept t."""
     rows = [
         np.outer(problem.X[i, t] - problem.X[i, top[i]], problem.query[i]).ravel()
@@ -147,6 +149,7 @@ def draw(rows: Any) -> Any:
     for (left, right), head in zip(axes, HEADS, strict=True):
         part = rows.filter(rows["head"] == head)
         _draw_gaps(left, several_kept(part), head)
+        _draw_undecided(left, part)
         _draw_shares(right, part)
     axes[0, 0].legend(loc="lower left")
     axes[0, 1].legend(frameon=True)
@@ -162,8 +165,17 @@ def _draw_gaps(axis: Any, rows: Any, head: str) -> None:
         for at, d in enumerate(DIMENSIONS):
             gaps = rows.filter(rows["d"] == d)[f"{name}_gap"].drop_nulls().to_numpy()
             spots = at + 0.25 * (k - 1) + np.linspace(-0.08, 0.08, len(gaps))
-            axis.semilogy(spots, np.maximum(gaps, 1e-6), ".", color=f"C{k}", ms=4)
-    axis.set(title=f"{head} head", ylabel="1 − correlation of W", ylim=(1e-6, 2))
+            axis.semilogy(spots, gaps, ".", color=f"C{k}", ms=4)
+    axis.set(title=f"{head} head", ylabel="1 − correlation of W", ylim=(1e-5, 2))
+
+
+def _draw_undecided(axis: Any, rows: Any) -> None:
+    """W_fin + R W_dir of the runs that decide nothing, hollow."""
+    keys = ["d", "seed", "problem"]
+    rest = rows.join(decided(rows), on=keys, how="anti").drop_nulls("whole_gap")
+    at = [DIMENSIONS.index(d) - 0.25 for d in rest["d"]]
+    axis.semilogy(at, rest["whole_gap"], "o", color="0.7", mfc="none", ms=4,
+                  label="W$_{fin}$ + R W$_{dir}$, undecided")  # fmt: skip
 
 
 def _draw_shares(axis: Any, rows: Any) -> None:

@@ -35,7 +35,7 @@ def _cone_rows(case: str) -> list[dict[str, Any]]:
     """Within ANGLE of p^mm of token 1, from norm 8 on; token 1's only support token is token 2."""
     scores = [[1.0, *CONES[case]]] if case == "locally optimal" else [[0.0, *CONES[case]]]
     one = plane_problem(one_input.POINTS, scores)
-    axis = kt.att_svm(one, [1]).direction
+    axis: Any = kt.att_svm(one, [1]).direction
     method = kt.RegularizationPath(RADII, axis=axis, angle=ANGLE, least=float(RADII[0]))
     return _path_rows(one, method, [1], 0)
 
@@ -56,10 +56,10 @@ def _head_rows(rng: np.random.Generator) -> list[dict[str, Any]]:
 def _path_rows(
     problem: kt.TokenProblem, method: Any, selected: Any, k: int, head: Any = None
 ) -> list[dict[str, Any]]:
-    svm = kt.att_svm(problem, selected)
+    svm: Any = kt.att_svm(problem, selected)
     size = np.linalg.norm(svm.direction)
     start = None if head is None else RADII[0] * svm.direction / size
-    found = kt.train(problem, over="p", method=method, head=head, start=start)
+    found: Any = kt.train(problem, over="p", method=method, head=head, start=start)
     return [
         {"problem": k, "radius": R, "gap": direction_gap(p, svm.direction), "svm_norm": size,
          "settled": str(found.reason), "as_selected": bool((found.selected == selected).all())}
@@ -107,11 +107,12 @@ def run_order(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str
     """The angle of p at ||v|| <= r, ||p|| <= R, and where the theory puts it as R grows."""
     three = joint.problem("third does not")
     selected = [1, 1, 1]
-    both, full = kt.joint_svm(three, selected), kt.att_svm(three, selected)
+    both: Any = kt.joint_svm(three, selected)
+    full: Any = kt.att_svm(three, selected)
     start = {"v": both.label.direction, "p": full.direction}
     rows = []
     for ratio in RATIOS:
-        path = kt.train(three, over="vp", method=kt.RegularizationPath(REACHES, ratio=ratio),
+        path: Any = kt.train(three, over="vp", method=kt.RegularizationPath(REACHES, ratio=ratio),
                         start=start)  # fmt: skip
         predicted = predicted_angle(three, selected, both.label, ratio)
         rows += [
@@ -176,8 +177,9 @@ def draw_order(rows: Any) -> Any:
     axis.plot(part["ratio"], part["predicted"], "k--", lw=1.2, label="limit in theory")
     for name in ("full", "relaxed"):
         axis.axhline(rows[name][0], color="0.6", lw=0.8, ls=":")
-        axis.annotate(f"{name} Att-SVM", (RATIOS[0], rows[name][0]), (0, 3),
-                      textcoords="offset points", color="0.4")  # fmt: skip
+        axis.text(
+            RATIOS[-1], rows[name][0], f"{name} Att-SVM", color="0.4", ha="right", va="bottom"
+        )
     axis.axvline(rows["rho"][0], color="0.6", lw=0.8, ls=":")
     axis.set(xscale="log", xlabel="r / R = ‖v‖ / ‖p‖", ylabel="angle of p, degrees")
     axis.legend()

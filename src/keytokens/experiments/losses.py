@@ -32,9 +32,11 @@ def final_offset(C: float, loss: str) -> float:
 def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]]:
     """The path of p from 0 for every C under one loss."""
     problems = [problem(C) for C in GAPS]
-    limit = kt.att_svm(problems[0], [1, 1]).direction
-    trained = kt.train(stacked(problems), over="p", method=kt.NormalizedDescent(0.1), steps=STEPS,
-                    loss=params["loss"])  # fmt: skip
+    limit: Any = kt.att_svm(problems[0], [1, 1]).direction
+    method = kt.NormalizedDescent(0.1)
+    trained: Any = kt.train(
+        stacked(problems), over="p", method=method, steps=STEPS, loss=params["loss"]
+    )
     return [
         {"C": C, "step": step, "p1": p[0], "p2": p[1], "gap": gap,
          "offset": final_offset(C, params["loss"])}

@@ -23,11 +23,11 @@ def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]
     q, steps = params["q"], params["steps"]
     problems = kt.random_problem(n=6, T=8, d=10, seed=int(rng.integers(2**31)), batch=BLOCK)
     start = rng.standard_normal((BLOCK, 10, 10))
-    run = kt.train(problems, over="W", method=kt.MirrorDescent(q, STEP[q]), steps=steps,
+    run: Any = kt.train(problems, over="W", method=kt.MirrorDescent(q, STEP[q]), steps=steps,
                    start=start, save=60)  # fmt: skip
     rows = []
     for goal in STEP:
-        svm = kt.att_svm(problems, run.selected, over="W", norm="l2" if goal == 2 else goal)
+        svm: Any = kt.att_svm(problems, run.selected, over="W", norm="l2" if goal == 2 else goal)
         for k in range(BLOCK):
             if not svm.is_feasible[k]:
                 continue

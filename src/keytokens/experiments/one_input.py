@@ -27,14 +27,14 @@ def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]
     """The path of each start, its distance from the Att-SVM direction, and the textbook's."""
     problem = plane_problem(POINTS, SCORES[params["case"]])
     starts = np.array([[0.0, y] for y in STARTS])
-    trained = kt.train(
+    trained: Any = kt.train(
         repeated(problem, len(STARTS)), over="p", method=kt.NormalizedDescent(0.1), steps=STEPS,
         start=starts, save=stops(STEPS, 200),
     )  # fmt: skip
     rows = []
     for k, start in enumerate(starts):
         selected = int(trained.selected[k, 0])
-        limit = kt.att_svm(problem, [selected]).direction
+        limit: Any = kt.att_svm(problem, [selected]).direction
         safe = _rows("safe float64", trained.steps, trained.path[k], limit)
         for dtype in (np.float32, np.float64):
             path = textbook_descent(problem.keys, np.array(SCORES[params["case"]]), start, STEPS,

@@ -32,8 +32,8 @@ def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]
     """One row a random problem: its kind, from the run and the Att-SVM of what it selects."""
     n, T, d, over = (params[k] for k in ("n", "T", "d", "over"))
     problems = kt.random_problem(n, T, d, seed=int(rng.integers(2**31)), batch=BLOCK)
-    ends = kt.train(problems, over=over, method=kt.NormalizedDescent(0.1), steps=STEPS, save=1)
-    svm = kt.att_svm(problems, ends.selected, over=over)
+    ends: Any = kt.train(problems, over=over, method=kt.NormalizedDescent(0.1), steps=STEPS, save=1)
+    svm: Any = kt.att_svm(problems, ends.selected, over=over)
     best = (ends.selected == kt.optimal_tokens(problems)).all(axis=-1)
     missing = 1 - ends.attention.max(axis=-1).min(axis=-1)
     rows = []

@@ -18,9 +18,9 @@ def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]
     """1 - correlation of W and K Q^T with both solutions of the selection each run makes."""
     problems = kt.random_problem(n=6, T=8, d=10, seed=int(rng.integers(2**31)), batch=BLOCK)
     method = kt.NormalizedDescent(0.1)
-    plain = kt.train(problems, over="W", method=method, steps=STEPS)
+    plain: Any = kt.train(problems, over="W", method=method, steps=STEPS)
     start = {name: 0.1 * rng.standard_normal((BLOCK, 10, 10)) for name in ("K", "Q")}
-    pair = kt.train(problems, over="KQ", method=method, steps=STEPS, start=start)
+    pair: Any = kt.train(problems, over="KQ", method=method, steps=STEPS, start=start)
     product = pair.path["K"] @ np.swapaxes(pair.path["Q"], -1, -2)
     rows = _compare("W", problems, plain, plain.path) + _compare("K, Q", problems, pair, product)
     return rows + _textbook(problems, plain)
@@ -30,7 +30,7 @@ def _compare(name: str, problems: Any, run: Any, path: Any) -> list[dict[str, An
     """Rows of one parametrisation against both norms, where the selection is feasible."""
     rows = []
     for norm in ("l2", "nuclear"):
-        svm = kt.att_svm(problems, run.selected, over="W", norm=norm)
+        svm: Any = kt.att_svm(problems, run.selected, over="W", norm=norm)
         for k in range(BLOCK):
             common = {"trained": name, "problem": k, "norm": norm,
                       "feasible": bool(svm.is_feasible[k]),
@@ -44,7 +44,7 @@ def _compare(name: str, problems: Any, run: Any, path: Any) -> list[dict[str, An
 
 def _textbook(problems: Any, plain: Any) -> list[dict[str, Any]]:
     """The same W-runs as notebooks compute them, in float64, ten times as long."""
-    svm = kt.att_svm(problems, plain.selected, over="W")
+    svm: Any = kt.att_svm(problems, plain.selected, over="W")
     longer = np.unique(np.append(plain.steps[1:], 10 * plain.steps[1:]))
     rows = []
     for k in range(BOOK):

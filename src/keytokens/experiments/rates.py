@@ -17,9 +17,9 @@ STEPS = {"plain": 100_000, "normalised": 10_000, "Polyak": 2_000, "flow": 2_000}
 def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]]:
     """Norm, 1 - cos and log(1 - s_opt) along a run from 0 on the three inputs."""
     problem = several_inputs.problem()
-    limit = kt.att_svm(problem, kt.optimal_tokens(problem))
+    limit: Any = kt.att_svm(problem, kt.optimal_tokens(problem))
     method = _method(params["method"])
-    run = kt.train(problem, over="p", method=method, steps=STEPS[params["method"]])
+    run: Any = kt.train(problem, over="p", method=method, steps=STEPS[params["method"]])
     missing = saturation_law(problem, run, limit.margin)
     gaps = direction_gap(run.path, limit.direction)
     predicted = _predicted(run, method, limit.margin)

@@ -47,7 +47,7 @@ def selected(rows: Any, stages: Mapping[str, str]) -> Any:
     from matplotlib import pyplot
 
     shown = [stage for stage in stages if stage != "one_step"]
-    figure, axes = pyplot.subplots(1, 3, figsize=(9.6, 3.2))
+    figure, axes = pyplot.subplots(1, 4, figsize=(9.6, 3))
     for axis, stage in zip(axes, shown, strict=False):
         part = rows.filter((pl.col("what") == "selected") & (pl.col("stage") == stage))
         axis.barh(part["word"].to_list()[::-1], part["share"].to_list()[::-1], color="C0")
@@ -56,12 +56,12 @@ def selected(rows: Any, stages: Mapping[str, str]) -> Any:
         place=pl.when(pl.col("d") == 0).then(8192).otherwise(pl.col("d"))
     )
     for (stage,), part in model.sort("place").group_by("stage", maintain_order=True):
-        axes[2].plot(part["place"], part["test"], "o-", label=stages[stage])
+        axes[3].plot(part["place"], part["test"], "o-", label=stages[stage])
     places = sorted(set(model["place"]))
-    axes[2].set(xscale="log", xlabel="width d", ylabel="test accuracy")
-    axes[2].set_xticks(places, ["∞" if p == 8192 else str(p) for p in places])
-    axes[2].minorticks_off()
-    axes[2].legend(fontsize=7)
+    axes[3].set(xscale="log", xlabel="width d", ylabel="test accuracy")
+    axes[3].set_xticks(places, ["∞" if p == 8192 else str(p) for p in places])
+    axes[3].minorticks_off()
+    axes[3].legend(fontsize=7)
     return figure
 
 
@@ -71,7 +71,7 @@ def read(rows: Any, stages: Mapping[str, str]) -> Any:
     from matplotlib import pyplot
 
     shown = [stage for stage in stages if stage != "one_step"]
-    figure, axes = pyplot.subplots(len(shown), 1, figsize=(9.6, 4.6))
+    figure, axes = pyplot.subplots(len(shown), 1, figsize=(9.6, 6.6))
     for axis, stage in zip(axes, shown, strict=True):
         part = rows.filter((pl.col("what") == "review") & (pl.col("stage") == stage))
         axis.axis("off")

@@ -16,6 +16,7 @@ from keytokens.embedding.one_step import StageOptions, bare_loss, embed
 from keytokens.embedding.p_training import Space, follow, velocity
 from keytokens.experiments.corpora import Corpus, reviews
 from keytokens.experiments.experiment import Experiment
+from keytokens.experiments.reviews import ETA
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
 
@@ -27,11 +28,11 @@ def run(params: dict[str, Any], rng: np.random.Generator, data: str) -> list[dic
     train = reviews(data)[0]
     labels = (train.y > 0).astype(int)
     corpus = Labelled(train.counts, labels, 2, np.ones(len(labels)))
-    options = StageOptions(steps=params["steps"])
+    options = StageOptions(eta=ETA, steps=params["steps"])
     loss = bare_loss(corpus)
     embedded = embed(corpus, loss, options)
     space = Space(embedded)
-    gram = kt.RankOne(signed_frequency(train.counts, train.y), options.eta)
+    gram = kt.RankOne(signed_frequency(train.counts, train.y), ETA)
     a, rows, before = embedded.p0, [], None
     for norm in NORMS:
         flow = follow(

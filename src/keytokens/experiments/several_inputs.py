@@ -40,9 +40,9 @@ def problem() -> kt.TokenProblem:
 def run_directions(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]]:
     """The path from every start, safe and as notebooks compute it, against p^mm(opt)."""
     three = problem()
-    limit = kt.att_svm(three, kt.optimal_tokens(three)).direction
+    limit: Any = kt.att_svm(three, kt.optimal_tokens(three)).direction
     starts = np.array([[x, 0.0] for x in STARTS])
-    run = kt.train(
+    run: Any = kt.train(
         repeated(three, len(STARTS)), over="p", method=kt.NormalizedDescent(0.1), steps=STEPS,
         start=starts,
     )  # fmt: skip
@@ -119,8 +119,8 @@ def run_probability(params: dict[str, Any], rng: np.random.Generator) -> list[di
     """Softmax probability of the best token and ||p|| along a run from 0."""
     three = problem()
     kind = kt.NormalizedDescent if params["method"] == "normalised" else kt.GradientDescent
-    run = kt.train(three, over="p", method=kind(METHODS[params["method"]]), steps=STEPS)
-    size = np.linalg.norm(kt.att_svm(three, kt.optimal_tokens(three)).direction)
+    run: Any = kt.train(three, over="p", method=kind(METHODS[params["method"]]), steps=STEPS)
+    size = 1 / kt.att_svm(three, kt.optimal_tokens(three)).margin
     rows = []
     for step, p in zip(run.steps, run.path, strict=True):
         rest = attention_weights(logits_of_p(three.keys, p))[:, 1:].sum(-1)

@@ -22,9 +22,9 @@ def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]
     for draw in range(1, DRAWS + 1):
         problem = kt.random_problem(n, T, d, seed=int(rng.integers(2**31)))
         best = kt.optimal_tokens(problem)
-        plain = kt.att_svm(problem, best, over="W")
+        plain: Any = kt.att_svm(problem, best, over="W")
         if plain.is_feasible:
-            nuclear = kt.att_svm(problem, best, over="W", norm="nuclear")
+            nuclear: Any = kt.att_svm(problem, best, over="W", norm="nuclear")
             return [{"draws": draw, "found": True, "frobenius": rank(plain.direction),
                      "nuclear": rank(nuclear.direction)}]  # fmt: skip
     return [{"draws": DRAWS, "found": False, "frobenius": None, "nuclear": None}]
@@ -81,7 +81,7 @@ def draw(rows: Any) -> Any:
             at = part.group_by("d").agg(pl.col("frobenius", "nuclear").mean(), lost).sort("d")
             for norm, ls in (("frobenius", "-o"), ("nuclear", "--s")):
                 axes[0, column].plot(at["d"], at[norm], ls, color=f"C{k}", ms=4,
-                                     label=f"{name} = {size}, {norm}")  # fmt: skip
+                                     label=f"{name} = {size}, {norm.capitalize()}")  # fmt: skip
             axes[1, column].plot(at["d"], at["lost"], "-", color=f"C{k}", ms=4)
         axes[0, column].set(title=f"{other} = 5")
         axes[0, column].legend(fontsize=7)

@@ -165,7 +165,7 @@ def draw(rows: Any) -> Any:
     """As printed: nnz and norm per epoch, accuracy; then the maps of one image."""
     from matplotlib import pyplot
 
-    figure = pyplot.figure(figsize=(8.6, 5.2))
+    figure: Any = pyplot.figure(figsize=(8.6, 5.2))
     above, below = figure.subfigures(2, 1, height_ratios=(3, 2))
     epochs = rows.filter(rows["kind"] == "epoch")
     panels = (("nnz", "nnz of ⟨cls⟩ attention"), ("norm", "‖W‖$_F$"), ("test", "accuracy"))
