@@ -103,10 +103,11 @@ def _decide(rows: Rows, answers: Answers, open_: Any) -> None:
     part = take(rows, open_)
     _, u = _loop(part, _elastic)
     u = dense.farkas_candidate(*_flat(u, part.h, part.equal)).reshape(u.shape)
-    residual, _ = farkas_of(part, u)
-    gain, count = (part.h * u).sum(axis=(1, 2)), np.count_nonzero(u, axis=(1, 2))
-    sure = (residual == 0) | (count > rows.columns)
-    proved = certify.is_farkas_proof(residual, gain, count) & sure
+    proved = _proved(part, u)
+    weak = ~proved & (np.count_nonzero(u, axis=(1, 2)) == rows.columns + 1)
+    if weak.any():
+        u[weak] = _sharpened(take(part, weak), u[weak])
+        proved[weak] = _proved(take(part, weak), u[weak])
     for where, k in enumerate(open_):
         verdict = Verdict.INFEASIBLE
         if not proved[where]:
@@ -117,6 +118,29 @@ def _decide(rows: Rows, answers: Answers, open_: Any) -> None:
     lost = [k for k in open_ if answers.verdicts[k] is not Verdict.SOLVED]
     answers.direction[lost] = np.nan
     answers.multipliers[lost] = 0.0
+
+
+def _proved(rows: Rows, u: Floats) -> Any:
+    """Which conflicts are beyond doubt: more rows than columns, or a sum that is exactly zero."""
+    residual, _ = farkas_of(rows, u)
+    gain, count = (rows.h * u).sum(axis=(1, 2)), np.count_nonzero(u, axis=(1, 2))
+    sure = (residual == 0) | (count > rows.columns)
+    return certify.is_farkas_proof(residual, gain, count) & sure
+
+
+def _sharpened(rows: Rows, u: Floats) -> Floats:
+    """u solved for once more: k + 1 rows of G and h make G^T u = 0, h^T u = 1 a square system."""
+    G = _elastic(rows, slice(None))
+    flat, h, equal = _flat(u, rows.h, rows.equal)
+    named = np.argsort(-np.abs(flat), axis=1)[:, : G.shape[-1]]
+    A = np.take_along_axis(G, named[..., None], axis=1).swapaxes(-1, -2)
+    try:
+        sharp = np.linalg.solve(A, np.eye(G.shape[-1])[:, -1:])[..., 0]
+    except np.linalg.LinAlgError:
+        return u
+    full = np.zeros_like(flat)
+    np.put_along_axis(full, named, sharp, axis=1)
+    return dense.farkas_candidate(full, h, equal).reshape(u.shape)
 
 
 def _certificate(rows: Rows, answers: Answers) -> Certificate:
@@ -180,29 +204,33 @@ def _elastic(rows: Rows, block: slice) -> Floats:
 
 def _loop(rows: Rows, matrix: Callable[[Rows, slice], Floats]) -> tuple[Floats, Floats]:
     """DAQP on every problem: p (B, columns) and lambda (B, n, S), 0 on absent rows."""
-    B, n, S = rows.h.shape
-    multipliers, p = np.zeros((B, n * S)), []
     h, equal, present = _flat(rows.h, rows.equal, rows.present)
     limits = (h, *dense.bounds(h, equal))
-    whole = present.all(axis=1)
-    for k, G in _matrices(rows, matrix):
-        if whole[k]:
-            one, multipliers[k] = dense.call_daqp(G, *(x[k] for x in limits))
-        elif (here := present[k]).any():
-            one, multipliers[k, here] = dense.call_daqp(G[here], *(x[k, here] for x in limits))
-        else:
-            one = np.zeros(G.shape[1])
-        p.append(one)
-    return np.array(p), multipliers.reshape(B, n, S)
+    whole = present.all(axis=1).tolist()
+    parts = zip(whole, present, _matrices(rows, matrix), *limits, strict=True)
+    p, multipliers = zip(*(_one(*part) for part in parts), strict=True)
+    return np.array(p), np.array(multipliers).reshape(rows.h.shape)
 
 
-def _matrices(rows: Rows, matrix: Callable[[Rows, slice], Floats]) -> Iterator[tuple[int, Floats]]:
-    """(k, matrix of problem k), built for many problems at a time."""
+def _one(
+    whole: bool, present: Booleans, G: Floats, h: Floats, upper: Floats, sense: Any
+) -> tuple[Floats, Floats]:
+    """DAQP on one problem's present rows."""
+    if whole:
+        return dense.call_daqp(G, h, upper, sense)
+    multipliers, p = np.zeros(len(h)), np.zeros(G.shape[1])
+    if present.any():
+        limits = (x[present] for x in (h, upper, sense))
+        p, multipliers[present] = dense.call_daqp(G[present], *limits)
+    return p, multipliers
+
+
+def _matrices(rows: Rows, matrix: Callable[[Rows, slice], Floats]) -> Iterator[Floats]:
+    """The matrix of every problem in turn, built for many problems at a time."""
     B, n, S = rows.h.shape
     step = max(1, _BLOCK // max(1, n * S * max(rows.columns, n * S)))
     for start in range(0, B, step):
-        for offset, G in enumerate(matrix(rows, slice(start, start + step))):
-            yield start + offset, G
+        yield from matrix(rows, slice(start, start + step))
 
 
 def certify_answers(rows: Rows, direction: Floats, multipliers: Floats) -> Certificate:
