@@ -21,11 +21,12 @@ class StageOptions:
     """Where the embedding starts and how far its one step goes; the numbers are our choice.
 
     width None is infinite. scale: standard deviation of E0's entries times sqrt(width);
-    p0: length of a Gaussian start (0: start at 0); eta: the step on E.
+    p0: length of a Gaussian start (0: start at 0); eta: the step on E, None for the step at which
+    the embedding has moved by its own unit scale, 1 / |dL/db| at a = b = 0.
     """
 
     width: int | None = None
-    eta: float = 800.0
+    eta: float | None = None
     scale: float = 1.0
     head_norm: float = 1.0
     p0: float = 0.0
@@ -66,9 +67,10 @@ def without_cls(a: Floats, b: Floats) -> Floats:
 def embed(corpus: Corpus, loss: CountLoss, options: StageOptions) -> Embedded:
     """E0, one step on E, and what is left to p."""
     V, K = corpus.counts.shape[1], loss.layout.n_outputs
+    eta = options.eta or _unit_step(loss, V, K)
     if options.width is None:
         gradient = loss(without_cls(np.zeros(V), np.zeros((V, K))))[1][:-1, 1:]
-        beta = -options.eta * options.head_norm * gradient
+        beta = -eta * options.head_norm * gradient
         return Embedded(options.head_norm * beta, beta, None, np.zeros(V))
     rng, d = np.random.default_rng(options.seed), options.width
     E = rng.standard_normal((V, d)) * options.scale / np.sqrt(d)
@@ -76,8 +78,14 @@ def embed(corpus: Corpus, loss: CountLoss, options: StageOptions) -> Embedded:
     p = rng.standard_normal(d)
     p *= options.p0 / np.linalg.norm(p)
     gradient = loss(without_cls(E @ p, E @ v))[1][:-1]
-    E = E - options.eta * (np.outer(gradient[:, 0], p) + gradient[:, 1:] @ v.T)
+    E = E - eta * (np.outer(gradient[:, 0], p) + gradient[:, 1:] @ v.T)
     return Embedded(E @ v, np.zeros((V, K)), E, p)
+
+
+def _unit_step(loss: CountLoss, V: int, K: int) -> float:
+    """1 / |dL/db| at a = b = 0: for two classes 2 / |alpha|."""
+    size = float(np.linalg.norm(loss(without_cls(np.zeros(V), np.zeros((V, K))))[1][:-1, 1:]))
+    return 1 / size if size > 0 else 1.0
 
 
 def train_one_step(corpus: Corpus, options: StageOptions) -> Fitted:

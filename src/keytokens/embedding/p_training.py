@@ -17,7 +17,13 @@ from keytokens.embedding.corpus import Corpus, Fitted, to_scores
 from keytokens.embedding.kernels import CountLoss
 from keytokens.embedding.one_step import Embedded, StageOptions, bare_loss, embed, without_cls
 
-_ERROR = 1e-3  # local error per step, relative to the norm of p (at least 1)
+_ERROR = 1e-4  # local error per step, relative to the norm of p (at least 1)
+
+_SATURATED = 1e-6
+_REST = 1e-7  # steps this short go back and forth about a minimum
+
+
+Speed = Callable[[Floats], "tuple[Floats, float] | None"]
 
 
 class Space:
@@ -67,39 +73,41 @@ def train_two_stage(corpus: Corpus, options: StageOptions) -> Fitted:
     return Fitted(to_scores(theta, loss.layout, loss.bias), flow.steps, flow.reason)
 
 
-def velocity(loss: CountLoss, space: Space, b: Floats) -> Callable[[Floats], Floats | None]:
-    """The unit velocity of p; None where the gradient has vanished."""
+def velocity(loss: CountLoss, space: Space, b: Floats) -> Speed:
+    """The unit velocity of p and the size of the gradient; None where it has vanished."""
 
-    def unit(p: Floats) -> Floats | None:
+    def unit(p: Floats) -> tuple[Floats, float] | None:
         gradient = loss(without_cls(space.logits(p), b))[1][:-1, 0]
         largest = np.abs(gradient).max()
         if not largest > 0:
             return None
         down, speed = space.descent(gradient / largest)
-        return down / speed if speed > 0 else None
+        return (down / speed, speed * largest) if speed > 0 else None
 
     return unit
 
 
-def follow(
-    speed: Callable[[Floats], Floats | None], space: Space, p: Floats, options: StageOptions
-) -> Flow:
+def follow(speed: Speed, space: Space, p: Floats, options: StageOptions) -> Flow:
     """Follow dp/ds = speed(p) until the direction settles, the norm or the steps run out.
 
-    Settled: between norm R/2 and norm R the direction turned by less than `tolerance` (1 - cos).
+    Settled: attention has saturated (the gradient is below 1e-6 of the first one) and between
+    norm R/2 and norm R the direction turned by less than `tolerance` (1 - cos).
     """
-    step, k1, mark, mark_norm = 0.1, speed(p), p, 0.0
+    step, now, mark, mark_norm = 0.1, speed(p), p, 0.0
+    first = now[1] if now else 0.0
     for k in range(options.steps):
         norm = np.sqrt(max(space.inner(p, p), 0.0))
-        if k1 is None:
+        if now is None:
             return Flow(p, norm, k, "the gradient is zero: every text's tokens are tied")
-        if norm >= options.norm:
-            return Flow(p, norm, k, f"reached norm {options.norm:g} before its direction settled")
-        if norm >= 2 * max(mark_norm, 1.0):
+        if norm >= 2 * mark_norm and now[1] <= _SATURATED * first:
             if mark_norm > 0 and 1 - _cosine(space, mark, p) < options.tolerance:
                 return Flow(p, norm, k, "converged in direction")
             mark, mark_norm = p, norm
-        p, k1, step = _advance(speed, space, p, k1, step)
+        if norm >= options.norm:
+            return Flow(p, norm, k, f"reached norm {options.norm:g} before its direction settled")
+        p, now, step = _advance(speed, space, p, now, step)
+        if step < _REST:
+            return Flow(p, norm, k + 1, "came to rest at a finite p: attention need not saturate")
     norm = np.sqrt(max(space.inner(p, p), 0.0))
     return Flow(
         p, norm, options.steps, "ran out of steps before its direction settled; raise steps"
@@ -111,24 +119,24 @@ def _cosine(space: Space, p: Floats, q: Floats) -> float:
 
 
 def _advance(
-    speed: Callable[[Floats], Floats | None], space: Space, p: Floats, k1: Floats, step: float
-) -> tuple[Floats, Floats | None, float]:
-    """One accepted step of the 3(2) pair, and the next step's size."""
+    speed: Speed, space: Space, p: Floats, now: tuple[Floats, float], step: float
+) -> tuple[Floats, tuple[Floats, float] | None, float]:
+    """One accepted step of the 3(2) pair, what moves p there, and the next step's size."""
+    allowed, k1 = _ERROR * max(1.0, np.sqrt(max(space.inner(p, p), 0.0))), now[0]
     for _ in range(30):
-        k2 = speed(p + step / 2 * k1)
-        k3 = None if k2 is None else speed(p + 0.75 * step * k2)
-        if k2 is None or k3 is None:
+        two = speed(p + step / 2 * k1)
+        three = None if two is None else speed(p + 0.75 * step * two[0])
+        if two is None or three is None:
             step /= 2
             continue
-        new = p + step * (2 * k1 + 3 * k2 + 4 * k3) / 9
-        k4 = speed(new)
-        if k4 is None:
+        new = p + step * (2 * k1 + 3 * two[0] + 4 * three[0]) / 9
+        four = speed(new)
+        if four is None:
             return new, None, step
-        wrong = (-5 * k1 + 6 * k2 + 8 * k3 - 9 * k4) / 72
+        wrong = step * (-5 * k1 + 6 * two[0] + 8 * three[0] - 9 * four[0]) / 72
         error = np.sqrt(max(space.inner(wrong, wrong), 0.0))
-        allowed = _ERROR * max(1.0, np.sqrt(max(space.inner(p, p), 0.0)))
-        if error <= allowed or step < 1e-9:
-            grow = 0.9 * (allowed / max(error, 1e-12)) ** (1 / 3)
-            return new, k4, step * min(max(grow, 0.3), 4.0)
-        step *= max(0.9 * (allowed / error) ** (1 / 3), 0.2)
-    return p, k1, step
+        factor = 0.9 * (allowed / max(error, 1e-300)) ** (1 / 3)
+        if error <= allowed:
+            return new, four, step * min(max(factor, 0.3), 4.0)
+        step *= max(factor, 0.2)
+    return p, now, step

@@ -1,0 +1,185 @@
+"""Joint training: the minimiser, convergence, weights, threads, the dial, held-out stopping."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from embedding_reference import planted
+from scipy.optimize import minimize
+
+from keytokens.embedding.concentration import effective_tokens
+from keytokens.embedding.corpus import from_scores, prior_logits, retempered, to_scores
+from keytokens.embedding.heldout import held_out_rows, row_losses, temperature
+from keytokens.embedding.joint import (
+    JointOptions,
+    continue_joint,
+    joint_problem,
+    train_joint,
+)
+from keytokens.embedding.kernels import Layout, Rows
+from keytokens.embedding.lbfgs import minimise
+from keytokens.embedding.scores import logits
+
+
+def valley(x):
+    """Rosenbrock in four dimensions."""
+    value = (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+    gradient = np.zeros_like(x)
+    gradient[:-1] = -400 * x[:-1] * (x[1:] - x[:-1] ** 2) - 2 * (1 - x[:-1])
+    gradient[1:] += 200 * (x[1:] - x[:-1] ** 2)
+    return value, gradient
+
+
+def test_the_minimiser_finds_the_bottom_of_the_valley() -> None:
+    found = minimise(valley, np.full(4, -0.5), 500, 1e-13)
+    assert found.reason in ("converged", "no step lowers the loss any further")
+    assert found.x == pytest.approx(np.ones(4), abs=1e-8)
+    assert found.iterations <= 2 * minimize(valley, np.full(4, -0.5), jac=True).nit
+
+
+def test_the_minimiser_says_why_it_ended() -> None:
+    assert minimise(valley, np.ones(4), 5).reason == "converged"
+    assert minimise(valley, np.zeros(4), 3).reason == "ran out of iterations"
+    stopped = minimise(valley, np.zeros(4), 9, watch=lambda k, x: k == 2)
+    assert (stopped.iterations, stopped.reason) == (2, "stopped by held-out loss")
+
+
+def test_training_ends_at_a_minimum_of_the_stated_objective() -> None:
+    corpus, options = planted(), JointOptions(tolerance=1e-12)
+    problem = joint_problem(corpus, Rows.of(corpus.counts), options)
+    found = minimise(problem, np.zeros(problem.scale.size), 1000, 1e-12)
+    value, gradient = problem(found.x)
+    assert np.abs(gradient).max() <= 1e-5
+    other = minimize(problem, np.zeros(problem.scale.size), jac=True, method="L-BFGS-B")
+    assert value <= other.fun + 1e-6
+
+
+def test_joint_learns_what_was_planted() -> None:
+    corpus = planted()
+    fitted = train_joint(corpus, JointOptions())
+    right = (logits(fitted.scores, corpus.counts)[:, 0] > 0) == corpus.labels
+    b = fitted.scores.value[0, 0]
+    assert fitted.reason == "converged"
+    assert right.mean() > 0.9
+    assert b[0] == b.min()
+    assert b[1] == b.max()
+
+
+def test_weight_two_is_a_row_twice() -> None:
+    corpus = planted()
+    weight = np.where(np.arange(80) < 30, 2.0, 1.0)
+    twice = np.repeat(np.arange(80), weight.astype(int))
+    weighted = train_joint(replace(corpus, weight=weight), JointOptions())
+    repeated = replace(
+        corpus,
+        counts=corpus.counts[twice],
+        labels=corpus.labels[twice],
+        weight=np.ones(len(twice)),
+    )
+    one, two = weighted.scores, train_joint(repeated, JointOptions()).scores
+    assert np.allclose(logits(one, corpus.counts), logits(two, corpus.counts), rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "how", [dict(), dict(heads=2), dict(per_class=True), dict(cls_token=False)]
+)
+def test_several_classes_and_maps_learn_too(how: dict) -> None:
+    corpus = planted(n=120, classes=3)
+    fitted = train_joint(corpus, JointOptions(**how))
+    right = logits(fitted.scores, corpus.counts).argmax(axis=1) == corpus.labels
+    assert right.mean() > 0.85
+    assert fitted.scores.has_cls is how.get("cls_token", True)
+
+
+def test_further_heads_do_not_stay_equal() -> None:
+    a = train_joint(planted(), JointOptions(heads=2)).scores.attention
+    assert np.abs(a[0] - a[1]).max() > 0.1
+
+
+def test_the_dial_goes_from_even_to_one_token() -> None:
+    corpus = planted()
+    effective = [
+        effective_tokens(
+            train_joint(corpus, JointOptions(selectivity=dial)).scores, corpus.counts
+        ).mean()
+        for dial in (0.0, 0.3, 0.6, 1.0)
+    ]
+    assert effective == sorted(effective, reverse=True)
+    assert effective[0] > 5
+    assert effective[-1] < 1.5
+
+
+def test_held_out_loss_chooses_the_iterations_of_the_refit() -> None:
+    corpus = planted(n=400)
+    fitted = train_joint(corpus, JointOptions(held_out_from=100))
+    assert fitted.held_out is not None
+    assert fitted.iterations == fitted.held_out.iterations
+    assert fitted.held_out.rows == 40
+    assert "held-out loss was lowest" in fitted.reason
+    again = train_joint(corpus, JointOptions(held_out_from=100))
+    assert np.array_equal(fitted.scores.value, again.scores.value)
+
+
+def test_same_bits_with_one_thread_and_two() -> None:
+    corpus = planted(n=30_000, V=60)
+    assert corpus.counts.nnz > 200_000
+    one, two = (train_joint(replace(corpus, n_jobs=jobs), JointOptions()) for jobs in (1, 2))
+    assert one.scores.attention.tobytes() == two.scores.attention.tobytes()
+    assert one.scores.value.tobytes() == two.scores.value.tobytes()
+
+
+def test_a_warm_start_is_already_there() -> None:
+    corpus, options = planted(), JointOptions(tolerance=1e-10)
+    done = train_joint(corpus, options)
+    again = continue_joint(corpus, options, done.scores, seen=0.0)
+    assert again.iterations < done.iterations
+    assert np.allclose(
+        logits(again.scores, corpus.counts), logits(done.scores, corpus.counts), atol=1e-2
+    )
+
+
+def test_more_rows_seen_hold_the_model_more_firmly() -> None:
+    corpus, options = planted(), JointOptions()
+    done = train_joint(corpus, options).scores
+    opposite = replace(corpus, labels=1 - corpus.labels)
+    before = logits(done, corpus.counts)
+    moved = [
+        np.abs(logits(continue_joint(opposite, options, done, seen).scores, corpus.counts) - before)
+        for seen in (10.0, 1e4, 1e8)
+    ]
+    assert moved[0].mean() > moved[1].mean() > moved[2].mean()
+    assert moved[2].max() < 1e-2
+
+
+def test_held_out_rows_are_a_tenth_of_every_class() -> None:
+    labels = np.repeat([0, 1, 2], [500, 300, 30])
+    held = held_out_rows(labels, seed=3)
+    assert [held[labels == k].sum() for k in range(3)] == [50, 30, 3]
+    assert not np.array_equal(held, held_out_rows(labels, seed=4))
+
+
+def test_the_temperature_minimises_the_loss() -> None:
+    rng = np.random.default_rng(0)
+    f = rng.standard_normal((2000, 1)) * 6
+    target = np.where(rng.random(2000) < 1 / (1 + np.exp(-f[:, 0] / 3)), 1.0, -1.0)
+    even = np.full(2000, 1 / 2000)
+    tau = temperature(f, target, even)
+    losses = [row_losses(f / t, target).mean() for t in (0.99 * tau, tau, 1.01 * tau)]
+    assert tau == pytest.approx(3, rel=0.15)
+    assert losses[1] == min(losses)
+
+
+def test_prior_logits_by_hand() -> None:
+    positive = np.array([[1.0], [1.0], [1.0], [0.0]])
+    assert prior_logits(positive, np.ones(4)) == pytest.approx([np.log(3.5 / 1.5)])
+    assert prior_logits(np.eye(3), np.ones(3)) == pytest.approx([0, 0, 0], abs=1e-15)
+
+
+def test_scores_and_theta_are_one_thing() -> None:
+    layout = Layout.of(3, heads=2, per_class=True)
+    theta = np.random.default_rng(0).standard_normal((5, layout.width))
+    scores = to_scores(theta, layout, np.zeros(3))
+    assert np.array_equal(from_scores(scores, layout), theta)
+    half = retempered(scores, 2.0)
+    assert np.array_equal(half.value, scores.value / 2)
+    assert np.array_equal(half.attention, scores.attention)
