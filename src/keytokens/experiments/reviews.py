@@ -228,10 +228,11 @@ EXPERIMENT = Experiment(
     draw=draw,
     look=(
         "Columns: the stages, at infinite width but for the network (d = 128). Above, values "
-        "⟨E_s, v⟩, below, attention logits ⟨E_s, p⟩ in standard deviations, against the posterior difference: one point a token, "
-        "with binned means and their spread. The network's logits make the V of the theory; the "
-        "flow after one step is held up by common tokens, whose signed frequency is large though "
-        "they say little. Vocabulary, η = 800, widths and Adam's numbers are our choice."
+        "⟨E_s, v⟩, below, attention logits ⟨E_s, p⟩ in standard deviations, against the posterior "
+        "difference: one point a token, with binned means and their spread. The network's logits "
+        "make the V of the theory; the flow after one step is held up by common tokens, whose "
+        "signed frequency is large though they say little. Vocabulary, η = 800, widths and Adam's "
+        "numbers are our choice."
     ),
     needs_data=True,
     left_out="widths 512 and 2048 of the flow, and most of its steps",
