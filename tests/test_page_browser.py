@@ -147,6 +147,29 @@ def test_typing_marks_the_text(opened: Open) -> None:
         assert ", ".join(why.names(why.flipping)) in remarks[2]
 
 
+def test_a_word_is_picked_by_keys_and_by_click(opened: Open) -> None:
+    page = opened(build_page(model(), TEXTS))
+    page.locator("#marked").focus()
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    picked = page.locator("#marked .picked")
+    assert picked.text_content() == page.locator("#marked mark").nth(1).text_content()
+    assert picked.get_attribute("title") in page.locator("#detail").text_content()
+    page.locator("#marked mark").first.click()
+    assert picked.count() == 1
+    assert picked.text_content() == page.locator("#marked mark").first.text_content()
+
+
+def test_layers_of_a_static_page(opened: Open) -> None:
+    why = explain(model(), TEXTS[0])
+    page = opened(static_page([why]))
+    page.get_by_label("Marks show").select_option("attention")
+    heaviest = max((w for w in why.words if not w.is_constant), key=lambda w: w.attention)
+    marks = page.locator('.marked mark.w[data-k="9"]')
+    assert heaviest.text in marks.all_text_contents()
+    assert page.locator(".marked mark.p").count() == 0
+
+
 def test_sets_agree_with_python(opened: Open) -> None:
     for outputs, seed in itertools.product((1, 3), range(3)):
         fitted = model(outputs=outputs, seed=seed)

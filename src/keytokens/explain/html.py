@@ -28,8 +28,18 @@ def page(whys: Sequence[Explanation], total: int | None = None) -> str:
     ]
     shown = f"The first {len(whys)} of {total} texts. " if total and total > len(whys) else ""
     lead = f"{shown}Each contribution is attention × value; with the bias they sum to the logit."
-    style = resource(_PACKAGE, "highlight.css")
-    return render("Why the model decided so", sections, lead=lead, style=style)
+    style, script = resource(_PACKAGE, "highlight.css"), resource(_PACKAGE, "layers.js")
+    return render(
+        "Why the model decided so", sections, lead=_lead(lead), style=style, script=script
+    )
+
+
+def _lead(text: str) -> Markup:
+    return Markup(
+        '{} <label class="no-print" hidden id="layers">Marks show <select>'
+        "<option>contribution</option><option>attention</option><option>value</option>"
+        "</select></label>"
+    ).format(text)
 
 
 def _title(why: Explanation, place: int, count: int) -> str:
@@ -68,25 +78,34 @@ def legend(why: Explanation) -> Markup:
 
 
 def marked(why: Explanation) -> Markup:
-    """The original text, each word marked by the credit it carries."""
+    """The original text, each word marked by the credit it carries; a script changes the layer."""
     words = [word for word in why.words if not word.is_constant]
-    largest = max((abs(word.contribution) for word in words), default=0.0)
+    largest = [max((abs(part) for part in layer), default=0.0) for layer in _layers(words)]
     pieces, last = [], 0
-    for word in words:
-        pieces += [Markup.escape(why.text[last : word.start]), _mark(word, largest)]
+    for word, *amounts in zip(words, *_layers(words), strict=True):
+        pieces += [Markup.escape(why.text[last : word.start]), _mark(word, amounts, largest)]
         last = word.end
     pieces.append(Markup.escape(why.text[last:]))
     return Markup('<div class="marked">{}</div>').format(Markup().join(pieces))
 
 
-def _mark(word: Token, largest: float) -> Markup:
-    strength = level(word.contribution, largest)
-    if strength == 0:
+def _layers(words: Sequence[Token]) -> list[list[float]]:
+    """What each layer shows of each word: contribution, attention, value."""
+    return [[getattr(w, name) for w in words] for name in ("contribution", "attention", "value")]
+
+
+def _mark(word: Token, amounts: list[float], largest: list[float]) -> Markup:
+    levels = [level(amount, most) for amount, most in zip(amounts, largest, strict=True)]
+    if not any(levels):
         return Markup.escape(word.text)
-    kind = "p" if word.contribution > 0 else "n"
+    signs = ["p" if amounts[0] > 0 else "n", "w", "p" if amounts[2] > 0 else "n"]
     told = f"contribution {signed(word.contribution)}, attention {word.attention:.4f}"
-    return Markup('<mark class="t {}" data-k="{}" title="{}">{}</mark>').format(
-        kind, strength, told, word.text
+    return Markup('<mark class="t {}" data-k="{}" data-layers="{}" title="{}">{}</mark>').format(
+        signs[0],
+        levels[0],
+        " ".join(f"{sign}{k}" for sign, k in zip(signs, levels, strict=True)),
+        told,
+        word.text,
     )
 
 
@@ -97,10 +116,15 @@ def remarks(why: Explanation) -> Markup:
 
 
 def token_table(why: Explanation) -> Markup:
-    """The tokens that carry most."""
-    rows = [(name, f"{w:.4f}", signed(c)) for name, w, c in top_lines(why)]
-    body = [(name, (w, float(w)), (c, float(c.replace("−", "-")))) for name, w, c in rows]
-    return table(["token", "attention", "contribution"], body, "The tokens that carry most")
+    """The tokens that carry most: attention, value, and their product."""
+    rows = [(name, (f"{w:.4f}", w), _value(w, c), (signed(c), c)) for name, w, c in top_lines(why)]
+    header = ["token", "attention", "value", "contribution"]
+    return table(header, rows, "The tokens that carry most")
+
+
+def _value(weight: float, credit: float) -> tuple[str, float]:
+    """b = contribution / attention, as shown and as sorted."""
+    return (signed(credit / weight), credit / weight) if weight > 0 else ("–", 0.0)
 
 
 def signed(number: float) -> str:

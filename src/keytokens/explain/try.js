@@ -71,12 +71,31 @@ const trial = (function () {
     }));
   }
 
+  // One marked word at a time, by click or by arrow keys: its numbers stand below the text.
+  function pick(mark) {
+    for (const other of byId("marked").querySelectorAll(".picked")) other.classList.remove("picked");
+    if (!mark) { byId("detail").textContent = "Click a marked word, or use the arrow keys here, for its numbers."; return; }
+    mark.classList.add("picked");
+    mark.scrollIntoView({ block: "nearest" });
+    byId("detail").textContent = "“" + mark.textContent + "”: " + mark.title;
+  }
+
+  function walk(event) {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (!step) return;
+    const marks = Array.from(byId("marked").querySelectorAll("mark"));
+    const at = marks.findIndex(function (mark) { return mark.classList.contains("picked"); });
+    pick(marks[Math.max(0, Math.min(marks.length - 1, at < 0 ? 0 : at + step))]);
+    event.preventDefault();
+  }
+
   function show() {
     const why = current = explained();
     const unknown = why.words.filter(function (word) { return !word.known; }).length;
     verdict(why); bars(why); remarks(why); rows(why);
     for (const sign of document.querySelectorAll(".signs")) sign.hidden = layer.value === "attention";
     byId("marked").replaceChildren(marked(why, layer.value));
+    pick(null);
     byId("counted").textContent = why.words.length + " tokens, " + unknown + " not in the vocabulary";
     byId("save").disabled = false;
   }
@@ -101,6 +120,8 @@ const trial = (function () {
   box.addEventListener("input", later(show, 30));
   layer.addEventListener("change", show);
   if (target) target.addEventListener("change", show);
+  byId("marked").addEventListener("click", function (event) { pick(event.target.closest("mark")); });
+  byId("marked").addEventListener("keydown", walk);
   byId("save").addEventListener("click", save);
   byId("clear").addEventListener("click", function () { load(""); });
   show();
