@@ -9,7 +9,7 @@ from scipy import sparse
 from keytokens.text._threads import mapped, row_blocks
 from keytokens.text.hashing import compiled, inlined, longest
 
-_SHORT = 96  # rows up to this length are sorted by insertion
+_SHORT = 32  # rows up to this length are sorted by insertion
 
 
 def sparse_rows(
@@ -91,7 +91,7 @@ def _sort(row: Any, spare: Any, m: int, bits: int) -> None:
                 k -= 1
             row[k] = value
         return
-    passes = 2 if bits <= 22 else 4
+    passes = 2 if bits <= 16 else 4
     digit = (bits + passes - 1) // passes
     for k in range(0, passes, 2):
         _pass(row, spare, m, k * digit, digit)
