@@ -13,6 +13,8 @@ _HOME = {
     "AttentionScores": "embedding.scores",
     "Certificate": "certification",
     "EmbeddingProblem": "problem",
+    "Explanation": "explain",
+    "Explanations": "explain",
     "FileError": "errors",
     "GradientDescent": "dynamics",
     "GradientFlow": "dynamics",
@@ -83,6 +85,8 @@ if TYPE_CHECKING:  # the same list for editors and type checkers
     from keytokens.errors import InputError as InputError
     from keytokens.errors import KeytokensError as KeytokensError
     from keytokens.errors import MissingExtra as MissingExtra
+    from keytokens.explain import Explanation as Explanation
+    from keytokens.explain import Explanations as Explanations
     from keytokens.heads import MLPHead as MLPHead
     from keytokens.heads import ReluHead as ReluHead
     from keytokens.problem import EmbeddingProblem as EmbeddingProblem
