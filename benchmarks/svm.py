@@ -167,7 +167,7 @@ def integer_batch(rng: np.random.Generator, size: int) -> tuple[kt.TokenProblem,
     selected, mask = rng.integers(T, size=shape[:2]), rng.random(shape) < 0.85
     np.put_along_axis(mask, selected[..., None], True, axis=2)
     X, query = (rng.integers(-top, top + 1, (*s, d)) for s in (shape, shape[:2]))
-    relax, equal = (rng.random(shape) < rng.choice(odds) for odds in ((0, 0.3), (0, 0.15)))
+    relax, equal = (rng.random(shape) < rng.choice(odds) for odds in ((0, 0.3), (0, 0.15, 0.5)))
     problem = kt.TokenProblem(X, np.ones(shape[:2]), np.ones((size, d)), query, mask)
     over = str(rng.choice(["p", "W"]))
     return problem, dict(selected=selected, relax=relax, equal=equal, over=over)

@@ -82,6 +82,13 @@ def test_equalities_alone_can_conflict() -> None:
     assert answer.multipliers[1] < 0
 
 
+def test_conflicts_beside_dependent_equalities() -> None:
+    G, h = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 0.0, 0.0])
+    answer = solve(G, h, np.array([False, True, True]))
+    assert answer.verdict is Verdict.INFEASIBLE
+    assert answer.multipliers.tolist() == [1.0, 0.0, 0.0]
+
+
 def test_every_opinion_of_the_rescue_agrees_with_the_first_solver() -> None:
     rng = np.random.default_rng(2)
     G, h, equal = rng.standard_normal((12, 8)), np.ones(12), np.arange(12) < 2
@@ -140,7 +147,7 @@ def test_rounding_decides_where_a_direction_and_a_proof_both_stand() -> None:
 def integer_batch(rng: np.random.Generator, size: int) -> tuple[kt.TokenProblem, dict[str, object]]:
     """Small integer tokens: copies, ties, exact conflicts and degenerate optima abound."""
     n, T, d, top = (int(rng.integers(1, stop)) for stop in (5, 6, 5, 4))
-    shape, flags = (size, n, T), ((0, 0.3), (0, 0.15))
+    shape, flags = (size, n, T), ((0, 0.3), (0, 0.15, 0.5))
     selected, mask = rng.integers(T, size=shape[:2]), rng.random(shape) < 0.85
     np.put_along_axis(mask, selected[..., None], True, axis=2)
     X, query = (rng.integers(-top, top + 1, (*s, d)) for s in (shape, shape[:2]))

@@ -9,6 +9,7 @@ from keytokens._checks import Booleans, Floats
 from keytokens.svm.certificate import feasible_multipliers, row_lengths
 
 REDUNDANT, EXACT = 1e-13, 1e-18  # singular values below this share of the largest count as zero
+_DUST = 1e-14  # multipliers below this share of the largest are rounding
 Opinion = tuple[Floats, Floats, Floats]  # p, lambda, Farkas vector
 
 
@@ -26,7 +27,7 @@ def rescue(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Iterator[Opinion
 def _opinions(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Iterator[Opinion]:
     yield polish(G, h, equal, u, REDUNDANT)
     yield polish(G, h, equal, u, EXACT)
-    u = _nnls(G, h / h.max(initial=1.0), equal)  # so that the direction is short
+    u = _least_distance(G, h / h.max(initial=1.0), equal)  # so that the direction is short
     yield polish(G, h, equal, u, REDUNDANT)
     yield polish(G, h, equal, u, EXACT)
     yield polish(G, h, equal, _clarabel(G, h, equal), REDUNDANT)
@@ -34,9 +35,9 @@ def _opinions(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Iterator[Opin
 
 def polish(G: Floats, h: Floats, equal: Booleans, u: Floats, cutoff: float) -> Opinion:
     """The direction tight on the rows that u names, and u itself made as exact as it can be."""
-    active = equal | (u > 1e-14 * np.abs(u).max(initial=0.0))
-    p, multipliers = _tight_direction(G, h, equal, active, cutoff)
-    return p, multipliers, _sharpen(G, h, equal, active, cutoff)
+    named = np.abs(u) > _DUST * np.abs(u).max(initial=0.0)
+    p, multipliers = _tight_direction(G, h, equal, equal | named, cutoff)
+    return p, multipliers, _sharpen(G, h, equal, named, cutoff)
 
 
 def _tight_direction(
@@ -47,20 +48,17 @@ def _tight_direction(
     p = _refined(A, b, cutoff)
     multipliers = np.zeros(len(h))
     multipliers[active] = _refined(A.T, p, cutoff)
-    if (multipliers[~equal] < 0).any() and not equal.any():
-        from scipy.optimize import nnls
-
-        multipliers[active] = nnls(A.T, p)[0]
+    if (multipliers[~equal] < 0).any():
+        multipliers[active] = _nnls(A.T, p, equal[active])
     return p, multipliers
 
 
 def _sharpen(G: Floats, h: Floats, equal: Booleans, active: Booleans, cutoff: float) -> Floats:
     """u >= 0 on the active rows with G^T u = 0 and h^T u = 1, as well as least squares can."""
     A = np.vstack([G[active].T, h[active]])
-    target = np.zeros(len(A))
-    target[-1] = 1.0
     u = np.zeros(len(h))
-    u[active] = _refined(A, target, cutoff)
+    u[active] = _refined(A, _last(len(A)), cutoff)
+    u[np.abs(u) <= _DUST * np.abs(u).max(initial=0.0)] = 0.0
     return feasible_multipliers(u, equal)
 
 
@@ -74,20 +72,28 @@ def _refined(A: Floats, b: Floats, cutoff: float, rounds: int = 3) -> Floats:
     return x
 
 
-def _nnls(G: Floats, h: Floats, equal: Booleans) -> Floats:
-    """u = argmin ||[G^T; h^T] u - e_last||, u >= 0 off equalities (those enter twice)."""
+def _least_distance(G: Floats, h: Floats, equal: Booleans) -> Floats:
+    """u = argmin ||[G^T; h^T] u - e_last||, u >= 0 off equalities (Lawson and Hanson)."""
+    A = np.concatenate([G, h[:, None]], axis=1).T
+    return _nnls(A, _last(len(A)), equal)
+
+
+def _last(size: int) -> Floats:
+    """(0, ..., 0, 1)."""
+    return np.eye(1, size, size - 1)[0]
+
+
+def _nnls(A: Floats, target: Floats, free: Booleans) -> Floats:
+    """argmin ||Ax - target||, x >= 0 but for the free ones, which enter twice."""
     from scipy.optimize import nnls
 
-    A = np.concatenate([G, h[:, None]], axis=1).T
-    target = np.zeros(len(A))
-    target[-1] = 1.0
     try:
-        both, _ = nnls(np.concatenate([A, -A[:, equal]], axis=1), target)
+        both, _ = nnls(np.concatenate([A, -A[:, free]], axis=1), target)
     except RuntimeError:  # its iteration limit
-        return np.zeros(len(h))
-    u = both[: len(h)].copy()
-    u[equal] -= both[len(h) :]
-    return u
+        return np.zeros(len(free))
+    x = both[: len(free)].copy()
+    x[free] -= both[len(free) :]
+    return x
 
 
 def _clarabel(G: Floats, h: Floats, equal: Booleans) -> Floats:
