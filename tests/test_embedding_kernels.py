@@ -39,7 +39,7 @@ def test_the_slow_reference_agrees(shape: str) -> None:
     for seed in range(3):
         loss, theta, case = random_case(seed=seed, **SHAPES[shape])
         value, gradient = loss(theta)
-        counts, target, weight, layout, bias = case
+        counts, _, _, layout, bias = case
         assert value == pytest.approx(dense_loss(theta, *case), rel=1e-12)
         assert np.abs(loss.f - dense_f(theta, counts, layout, bias)).max() <= 1e-12
         assert np.abs(gradient - dense_gradient(theta, *case)).max() <= 1e-12
@@ -47,7 +47,7 @@ def test_the_slow_reference_agrees(shape: str) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_finite_differences_agree(shape: str) -> None:
-    loss, theta, case = random_case(**SHAPES[shape])
+    loss, theta, _ = random_case(**SHAPES[shape])
     gradient = loss(theta)[1].copy()
     for place in np.argwhere(np.isfinite(theta)):
         step = np.zeros_like(theta)

@@ -140,10 +140,7 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
         return Corpus(counts, labels, K, self._weights(X, weight), self.n_jobs)
 
     def _weights(self, X: Any, sample_weight: Any) -> Floats:
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not weight.sum() > 0:
-            raise_input("sample_weight", "be above zero somewhere", "zeros only")
-        return weight
+        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
     def _keep(self, corpus: Corpus, found: Fitted) -> Self:
         """Store what was learned and the theory's statistics beside it."""

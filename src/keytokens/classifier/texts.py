@@ -251,6 +251,5 @@ def _same_length(texts: list[str], labels: np.ndarray) -> None:
     if not texts:
         raise_input("X", "hold at least one text", "none")
     if len(texts) != len(labels):
-        raise_input(
-            "y", f"have a label for each of the {len(texts)} texts", f"{len(labels)} labels"
-        )
+        rule = f"have one label for each of {len(texts)} texts"
+        raise_input("y", rule, f"{len(labels)} labels")

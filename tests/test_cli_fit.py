@@ -1,0 +1,129 @@
+"""keytokens fit, predict and certify: from files to a model and back to files."""
+
+import csv
+import json
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import keytokens as kt
+from keytokens.cli import commands
+
+GOOD = ["a good film", "very good", "so good !", "what a treat", "good, very good treat"] * 8
+BAD = ["a bad film", "very bad", "so bad !", "what a bore", "bad, very bad bore"] * 8
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "data.csv"
+    with path.open("w", newline="") as file:
+        rows = [("text", "label"), *((t, "yes") for t in GOOD), *((t, "no") for t in BAD)]
+        csv.writer(file).writerows(rows)
+    return path
+
+
+def run(*words: object) -> str:
+    done = CliRunner().invoke(commands, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_fit_prints_a_readable_summary(data, tmp_path) -> None:
+    out = run("fit", data, "--out", tmp_path / "m.kt")
+    assert "data        80 texts: no 40, yes 40" in out
+    assert "accuracy    " in out
+    assert "95 % interval" in out
+    assert "by a first model on a tenth held out" in out
+    assert "effective of" in out
+    assert "for yes" in out
+    assert "careful     70 texts repeat an earlier one." in out
+    assert kt.load(tmp_path / "m.kt").predict(["so good"]).tolist() == ["yes"]
+
+
+def test_fit_measures_on_a_test_file_and_sees_shared_texts(data, tmp_path) -> None:
+    out = run("fit", data, "--out", tmp_path / "m.kt", "--test", data, "--json")
+    told = json.loads(out)
+    assert told["accuracy"]["accuracy"] == 1
+    assert told["accuracy"]["rows"] == 80
+    assert told["accuracy"]["low"] < 0.99 < told["accuracy"]["high"]
+    assert "80 of the test texts are among the training texts." in told["warnings"]
+    assert told["classes"] == {"no": 40, "yes": 40}
+    assert told["key_tokens"]["yes"][0] in ("good", "very good", "treat")
+    assert told["effective_tokens"] <= told["tokens_per_text"] + 1
+
+
+def test_fit_sees_texts_under_two_labels(data, tmp_path) -> None:
+    with data.open("a", newline="") as file:
+        csv.writer(file).writerow((GOOD[0], "no"))
+    told = json.loads(run("fit", data, "--out", tmp_path / "m.kt", "--json"))
+    assert "1 repeat it under another label: rows 1 and 81." in told["warnings"]
+
+
+def test_fit_passes_its_options_on(data, tmp_path) -> None:
+    run(
+        *("fit", data, "--out", tmp_path / "folder", "--ngrams", 1, "--min-count", 1),
+        *("--selectivity", 0.5, "--balanced", "--max-features", 5),
+    )
+    model = kt.load(tmp_path / "folder")
+    assert (model.ngrams, model.selectivity, model.class_weight) == ((1, 1), 0.5, "balanced")
+    assert len(model.vocabulary_) == 5
+
+
+def test_predict_writes_csv_and_jsonl(data, tmp_path) -> None:
+    run("fit", data, "--out", tmp_path / "m.kt")
+    model = kt.load(tmp_path / "m.kt")
+    lines = list(csv.DictReader(run("predict", tmp_path / "m.kt", data).splitlines()))
+    assert [line["label"] for line in lines] == ["yes"] * 40 + ["no"] * 40
+    expected = model.predict_proba(GOOD[:1])[0].tolist()
+    assert [float(lines[0][f"P({name})"]) for name in ("no", "yes")] == expected
+    run("predict", tmp_path / "m.kt", data, "--out", tmp_path / "out.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [row["label"] for row in rows] == [line["label"] for line in lines]
+    assert list(rows[0]["probabilities"].values()) == expected
+
+
+def test_certify_tells_people_and_machines(data, tmp_path) -> None:
+    run("fit", data, "--out", tmp_path / "m.kt")
+    out = run("certify", tmp_path / "m.kt", data)
+    assert "80 texts select" in out
+    told = json.loads(run("certify", tmp_path / "m.kt", data, "--json"))
+    assert told["feasible"] is True
+    assert told["margin"] > 0
+    assert told["sentences"] == out.splitlines()
+
+
+WRONG = {
+    "fit {data} --out {out} --label nope": "nope",
+    "fit {data} --out {out} --text nope": "nope",
+    "fit {data} --out {out} --training best": "training must be one of",
+    "fit {data} --out {out} --selectivity 2": "selectivity must be between 0 and 1; got 2.",
+    "predict {data} {data}": "must be a keytokens model",
+    "certify nowhere.kt {data}": "does not exist",
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_mistakes_are_one_line(words: str, data, tmp_path, capsys, monkeypatch) -> None:
+    from keytokens.cli import main
+
+    line = words.format(data=data, out=tmp_path / "m.kt").split()
+    monkeypatch.setattr(sys, "argv", ["keytokens", *line])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    said = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert WRONG[words] in said
+    assert said.count("\n") == 1
+
+
+def test_one_row_is_a_clear_error(tmp_path, capsys, monkeypatch) -> None:
+    from keytokens.cli import main
+
+    (tmp_path / "one.csv").write_text("text,label\na film,yes\n")
+    line = ["keytokens", "fit", str(tmp_path / "one.csv"), "--out", str(tmp_path / "m.kt")]
+    monkeypatch.setattr(sys, "argv", line)
+    with pytest.raises(SystemExit):
+        main()
+    assert "y must hold at least two classes; got one class: 'yes'." in capsys.readouterr().err
+    assert not (tmp_path / "m.kt").exists()

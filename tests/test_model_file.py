@@ -1,0 +1,150 @@
+"""Model files: the same bits come back; what is unknown, missing or misshapen is refused."""
+
+import json
+import shutil
+import time
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+import keytokens as kt
+from keytokens import model_file
+
+TEXTS = ["a good film", "so good !", "a bad film", "so bad !"]
+LABELS = ["yes", "yes", "no", "no"]
+
+
+@pytest.fixture(scope="module")
+def model() -> kt.KeyTokenClassifier:
+    return kt.KeyTokenClassifier(class_weight={"no": 1.0, "yes": 2.0}).fit(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize("name", ["model.kt", "model"])
+def test_the_same_bits_come_back(model, tmp_path, name: str) -> None:
+    model.save(tmp_path / name)
+    again = kt.load(tmp_path / name)
+    assert again.decision_function(TEXTS).tobytes() == model.decision_function(TEXTS).tobytes()
+    assert again.vocabulary_ == model.vocabulary_
+    assert again.get_params() == model.get_params()
+    assert again.classes_.tolist() == model.classes_.tolist()
+    assert again.core_.reason_ == model.core_.reason_
+    for part in ("signed_frequency_", "posterior_difference_"):
+        assert np.array_equal(getattr(again, part), getattr(model, part))
+
+
+def test_saving_again_gives_the_same_file(model, tmp_path) -> None:
+    model.save(tmp_path / "one.kt")
+    kt.load(tmp_path / "one.kt").save(tmp_path / "two.kt")
+    assert (tmp_path / "one.kt").read_bytes() == (tmp_path / "two.kt").read_bytes()
+
+
+@pytest.mark.parametrize("labels", [[1, 2, 3, 1], [True, False, True, False], ["é", "b", "c", "é"]])
+def test_labels_keep_their_type(tmp_path, labels) -> None:
+    fitted = kt.KeyTokenClassifier().fit(TEXTS, labels)
+    fitted.save(tmp_path / "m.kt")
+    again = kt.load(tmp_path / "m.kt")
+    assert again.classes_.dtype == fitted.classes_.dtype
+    assert again.predict(TEXTS).tolist() == fitted.predict(TEXTS).tolist()
+
+
+def test_a_loaded_model_learns_on_and_explains(model, tmp_path) -> None:
+    model.save(tmp_path / "m.kt")
+    again = kt.load(tmp_path / "m.kt")
+    assert again.explain("good").logit == model.explain("good").logit
+    again.partial_fit(["good"], ["no"])
+    assert again.decision_function(["good"]) < model.decision_function(["good"])
+
+
+def test_a_tokeniser_of_your_own_is_asked_for(tmp_path) -> None:
+    fitted = kt.KeyTokenClassifier(tokenizer=str.split).fit(TEXTS, LABELS)
+    fitted.save(tmp_path / "m.kt")
+    with pytest.raises(kt.InputError, match="tokenizer must be given again"):
+        kt.load(tmp_path / "m.kt")
+    again = kt.load(tmp_path / "m.kt", tokenizer=str.split)
+    assert np.array_equal(again.decision_function(TEXTS), fitted.decision_function(TEXTS))
+
+
+def changed(model, path, arrays=None, drop=(), **meta) -> None:
+    """Save the model, then write it again with parts replaced."""
+    model.save(path)
+    with safe_open(path, "numpy") as file:
+        told = json.loads(file.metadata()["keytokens"])
+    parts = {k: v for k, v in load_file(path).items() if k not in drop} | (arrays or {})
+    told = {k: v for k, v in (told | meta).items() if k not in drop}
+    save_file(parts, path, metadata={"keytokens": json.dumps(told)})
+
+
+BROKEN = {
+    "must be of version 1; got version 99": dict(version=99),
+    "must be of version 1; got version None": dict(version=None),
+    "must be a keytokens model; got the description of something else": dict(format="other"),
+    "must hold no unknown description; got extra": dict(extra=1),
+    "must hold the description reason; got none": dict(drop=["reason"]),
+    "must hold no unknown arrays; got virus": dict(arrays={"virus": np.zeros(3)}),
+    "must hold the arrays value; got none": dict(drop=["value"]),
+    "value must have shape (M, K, V+1)": dict(arrays={"value": np.zeros((1, 1, 3))}),
+    "signed_frequency must have": dict(arrays={"signed_frequency": np.zeros(1)}),
+    "bias must be finite": dict(arrays={"bias": np.array([np.nan])}),
+    "classes must fit the model's outputs; got 3": dict(classes=["a", "b", "c"]),
+    "iterations must be of its own type; got str": dict(iterations="12"),
+}
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_broken_files_are_named(model, tmp_path, message: str) -> None:
+    changed(model, tmp_path / "m.kt", **BROKEN[message])
+    with pytest.raises(kt.InputError) as caught:
+        kt.load(tmp_path / "m.kt")
+    assert message in str(caught.value)
+
+
+def test_unknown_parameters_are_named(model, tmp_path) -> None:
+    model.save(tmp_path / "m.kt")
+    params = model_file.read(tmp_path / "m.kt")[1]["params"]
+    changed(model, tmp_path / "m.kt", params=params | {"tomorrow": 1})
+    with pytest.raises(kt.InputError, match="must hold no unknown parameters; got tomorrow"):
+        kt.load(tmp_path / "m.kt")
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\x80\x04pickle", b"\xff" * 100])
+def test_other_files_are_refused(tmp_path, content: bytes) -> None:
+    (tmp_path / "m.kt").write_bytes(content)
+    with pytest.raises(kt.InputError, match="must be a keytokens model"):
+        kt.load(tmp_path / "m.kt")
+
+
+def test_a_truncated_file_is_refused(model, tmp_path) -> None:
+    model.save(tmp_path / "m.kt")
+    data = (tmp_path / "m.kt").read_bytes()
+    (tmp_path / "m.kt").write_bytes(data[: len(data) - 5])
+    with pytest.raises(kt.InputError, match="must be a keytokens model"):
+        kt.load(tmp_path / "m.kt")
+
+
+def test_missing_files_are_named(model, tmp_path) -> None:
+    with pytest.raises(kt.FileError, match="must be a readable model"):
+        kt.load(tmp_path / "none.kt")
+    model.save(tmp_path / "folder")
+    (tmp_path / "folder" / "model.json").unlink()
+    with pytest.raises(kt.FileError, match="must be a readable model"):
+        kt.load(tmp_path / "folder")
+    shutil.rmtree(tmp_path / "folder")
+
+
+def test_a_large_vocabulary_loads_faster_than_it_is_split(model, tmp_path) -> None:
+    """300,000 n-grams: reading is not a pass in Python per n-gram."""
+    words = [f"word{k} and{k % 1000}" for k in range(150_000)]
+    large = kt.KeyTokenClassifier(min_count=1, max_iter=1).fit(
+        [*words, *words[:2]], [0, 1] * 75_001
+    )
+    large.save(tmp_path / "large.kt")
+    assert len(large.vocabulary_) > 300_000
+    kt.load(tmp_path / "large.kt")
+    spent = []
+    for job in (lambda: kt.load(tmp_path / "large.kt"), lambda: sorted(large.vocabulary_)):
+        start = time.perf_counter()
+        job()
+        spent.append(time.perf_counter() - start)
+    assert spent[0] < 5 * spent[1]
