@@ -118,6 +118,14 @@ def test_one_bad_cell_is_named_and_costs_only_itself(tmp_path: Path) -> None:
     assert (tmp_path / "toy" / "experiment.json").exists()
 
 
+def test_a_bad_figure_is_named_and_costs_only_itself(tmp_path: Path) -> None:
+    bad = toy(name="bad", draw=lambda rows: rows["no such column"])
+    with pytest.raises(kt.KeytokensError, match="bad must run; its verdicts or figure got"):
+        run_experiments([bad, toy()], tmp_path)
+    assert (tmp_path / "bad" / "rows.parquet").exists()
+    assert (tmp_path / "toy" / "experiment.json").exists()
+
+
 SLOW = """
 import sys, time
 from keytokens.experiments import Experiment, run_experiment
@@ -174,7 +182,7 @@ BAD = {
     "params must hold numbers, strings, booleans, lists; got": lambda: Cell(
         "toy", {"a": object()}, 0, ""
     ),
-    "params must be distinct; got the same parameters twice": lambda: toy(
+    "params and data files must be distinct; got the same twice": lambda: toy(
         params=[{"scale": 1.0}] * 2
     ).cells(),
     "seeds must be at least 1; got 0": lambda: toy(seeds=0).cells(),

@@ -50,9 +50,16 @@ def command(
         if e not in able:
             click.echo(f"{e.name}: left out, it needs --data FILE or KEYTOKENS_DATA", err=True)
     options = {"quick": quick, "workers": workers, "scheduler": scheduler, "force": force}
-    run_experiments(able, out, data=data, **options)  # type: ignore[arg-type]
+    try:
+        run_experiments(able, out, data=data, **options)  # type: ignore[arg-type]
+    except KeyboardInterrupt:
+        click.echo("Finished cells are kept: the same command goes on from here.", err=True)
+        raise
+    finally:  # what is finished is on the page, whatever happened to the rest
+        if any(out.glob("*/experiment.json")):
+            page = write_report(out, list(EXPERIMENTS))
     click.echo(_summary(out, [e.name for e in able]))
-    click.echo(write_report(out, list(EXPERIMENTS)))
+    click.echo(page)
 
 
 def _files_of_environment() -> tuple[Path, ...]:

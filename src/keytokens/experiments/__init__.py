@@ -8,7 +8,7 @@ from importlib import import_module
 
 from keytokens.errors import raise_input
 from keytokens.experiments.experiment import Experiment as Experiment
-from keytokens.experiments.runner import read_rows as read_rows
+from keytokens.experiments.finish import read_rows as read_rows
 from keytokens.experiments.runner import run_experiment as run_experiment
 from keytokens.experiments.runner import run_experiments as run_experiments
 from keytokens.experiments.verdict import Verdict as Verdict

@@ -110,7 +110,7 @@ def _plain(value: Any) -> Any:
 
 
 def fingerprint(run: Callable[..., Any]) -> str:
-    """A hash of the function and of all it uses of its own module: other code, other rows."""
+    """A hash of the function and of all it uses of its own folder: other code, other rows."""
     parts = [__version__, *_sources(run, {})]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
@@ -125,7 +125,7 @@ def file_digest(path: str) -> str:
 
 
 def _sources(thing: Any, seen: dict[int, Any]) -> Iterable[str]:
-    """The source of a function or class and, depth first, of its module's names it mentions."""
+    """The source of a function or class and, depth first, of its neighbours that it mentions."""
     if id(thing) in seen:
         return
     seen[id(thing)] = thing
@@ -136,10 +136,16 @@ def _sources(thing: Any, seen: dict[int, Any]) -> Iterable[str]:
     yield _text(function)
     for name in sorted(_names(function.__code__)):
         value = function.__globals__.get(name)
-        if getattr(value, "__module__", None) == function.__module__:
+        if _neighbours(getattr(value, "__module__", None), function.__module__):
             yield from _sources(value, seen)
         elif isinstance(value, (int, float, str, tuple, list, dict, bool, np.ndarray)):
             yield f"{name}={value!r}"
+
+
+def _neighbours(one: str | None, other: str) -> bool:
+    """The same module, or two of one folder."""
+    folder = other.rpartition(".")[0]
+    return one == other or bool(one and folder and one.rpartition(".")[0] == folder)
 
 
 def _names(code: CodeType) -> set[str]:

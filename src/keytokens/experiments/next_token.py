@@ -76,7 +76,8 @@ def _rows(problem: kt.NextTokenProblem, same: Any, trained: Any) -> list[dict[st
                      "finite_norm": np.linalg.norm(W_fin),
                      "finite_moves": np.linalg.norm(W_fin - fin[-1]) / max(size, 1e-300),
                      "log_outside": np.log((s * ~same).sum(1).max()),
-                     "outside_law": -norm / np.linalg.norm(W_svm), "cyclic": size > 1e-6})  # fmt: skip
+                     "outside_law": -norm / np.linalg.norm(W_svm),
+                     "cyclic": size > 1e-6})  # fmt: skip
     return rows
 
 
@@ -94,7 +95,8 @@ def verdicts(rows: Any) -> list[Verdict]:
                 "distance from -2 of the median log-log slope of 1 - correlation, norms 15 to 50",
                 _law(rows), 0.5, "logarithmic corrections over half a decade"),
         at_most("So W is W_fin + R W_svm.", "median 1 - correlation at norm 50",
-                end["whole_gap"].median(), 1e-2, "the norm is some 10 times that of W_svm: (1/10)^2"),
+                end["whole_gap"].median(), 1e-2,
+                "the norm is some 10 times that of W_svm: (1/10)^2"),
         at_most("The finite part settles.",
                 "median relative change of W_fin from norm 15 on (graphs with cycles)",
                 late["finite_moves"].median(), 1e-2, "what leaks outside is exponentially small"),

@@ -1,22 +1,20 @@
-"""Run experiments: cells, resume, rows, verdicts, figures. Everything lands in one folder.
+"""Run experiments: what is missing is computed, what is finished is kept. All in one folder.
 
-out/NAME/cells/*.json     one file per finished cell; a rerun computes only the missing ones
-out/NAME/rows.parquet     all cells' rows, parameters and seed first; rows.csv is the same
-out/NAME/experiment.json  title, parameters, versions, verdicts, figures: what the page reads
-out/NAME/figure.svg, .png
+out/NAME/cells/*.json holds one file per finished cell; see finish.py for what stands beside it.
 """
 
-import json
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from keytokens import _checks as check
-from keytokens import _files
 from keytokens._progress import progress
-from keytokens.errors import FileError, KeytokensError
-from keytokens.experiments.cells import Cell, Columns, versions
+from keytokens.errors import KeytokensError
+from keytokens.experiments.cells import Cell, Columns
 from keytokens.experiments.experiment import Experiment
+from keytokens.experiments.finish import finish, read_rows
 from keytokens.experiments.spread import Job, spread
 
 
@@ -57,90 +55,51 @@ def run_experiments(
         for cell in cells[e.name]
         if force or cell.read(out / e.name) is None
     ]
-    failures = _compute(jobs, out, workers, scheduler)
-    for e in experiments:
-        if e.name not in failures:
-            _finish(e, cells[e.name], out / e.name, quick)
-    _raise_first(failures)
-
-
-def _compute(
-    jobs: list[Job], out: Path, workers: int, scheduler: str | None
-) -> dict[str, tuple[Cell, Exception]]:
-    """Write each cell as it finishes; return the first failure of each experiment."""
-    failures: dict[str, tuple[Cell, Exception]] = {}
+    book = _Book(experiments, cells, Counter(job.cell.experiment for job in jobs), out, quick)
+    for name in cells:
+        book.close(name)
     with progress("cells", len(jobs)) as advance:
         for job, outcome in spread(jobs, workers, scheduler):
-            name = job.cell.experiment
-            if isinstance(outcome, Exception):
-                failures.setdefault(name, (job.cell, outcome))
-            else:
-                job.cell.write(out / name, outcome)
+            book.take(job, outcome)
             advance(1)
-    return failures
+    book.raise_first()
 
 
-def _raise_first(failures: dict[str, tuple[Cell, Exception]]) -> None:
-    for name, (cell, error) in failures.items():
-        what = f"{type(error).__name__}: {error}"
-        raise KeytokensError(
-            f"experiment {name} must run; cell {cell.name} got {what} (finished cells are kept)."
-        ) from error
+@dataclass(eq=False)
+class _Book:
+    """Which experiments wait for how many cells; what went wrong costs the others nothing."""
 
+    experiments: Sequence[Experiment]
+    cells: dict[str, list[Cell]]
+    left: Counter[str]
+    out: Path
+    quick: bool
+    failures: dict[str, tuple[str, Exception]] = field(default_factory=dict)
 
-def _finish(experiment: Experiment, cells: list[Cell], folder: Path, quick: bool) -> None:
-    """Rows, verdicts and figures of a complete experiment."""
-    rows = _gather(cells, folder)
-    with _files.replacing(folder / "rows.parquet") as temporary:
-        rows.write_parquet(temporary)
-    _files.write_text(folder / "rows.csv", rows.write_csv())
-    found = experiment.verdicts(rows) if experiment.verdicts else []
-    record = {
-        "name": experiment.name,
-        "title": experiment.title or experiment.name,
-        "look": experiment.look,
-        "quick": quick,
-        "left_out": experiment.left_out if quick else "",
-        "versions": versions(),
-        "cells": len(cells),
-        "rows": rows.height,
-        "verdicts": [verdict.as_dict() for verdict in found],
-        "figures": _draw(experiment, rows, folder),
-    }
-    _files.write_text(folder / "experiment.json", json.dumps(record, indent=1) + "\n")
+    def take(self, job: Job, outcome: Columns | Exception) -> None:
+        """Keep a cell's rows, or what it failed with."""
+        name = job.cell.experiment
+        if isinstance(outcome, Exception):
+            self.failures.setdefault(name, (f"cell {job.cell.name}", outcome))
+        else:
+            job.cell.write(self.out / name, outcome)
+        self.left[name] -= 1
+        self.close(name)
 
+    def close(self, name: str) -> None:
+        """Rows, verdicts and figures, once every cell is there."""
+        if self.left[name] or name in self.failures:
+            return
+        experiment = next(e for e in self.experiments if e.name == name)
+        try:
+            finish(experiment, self.cells[name], self.out / name, self.quick)
+        except Exception as error:
+            self.failures[name] = ("its verdicts or figure", error)
 
-def _draw(experiment: Experiment, rows: Any, folder: Path) -> list[dict[str, str]]:
-    if experiment.draw is None:
-        return []
-    from keytokens.report import figures
-
-    with figures.style():
-        return figures.save(experiment.draw(rows), folder)
-
-
-def _gather(cells: list[Cell], folder: Path) -> Any:
-    """All rows in the cells' order, whichever finished first."""
-    import polars as pl
-
-    frames = [_frame(cell, columns) for cell in cells if (columns := cell.read(folder))]
-    return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
-
-
-def _frame(cell: Cell, columns: Columns) -> Any:
-    import polars as pl
-
-    height = len(next(iter(columns.values())))
-    fixed = {k: v if isinstance(v, (int, float, str)) else str(v) for k, v in cell.params.items()}
-    repeated = {key: [value] * height for key, value in {**fixed, "seed": cell.seed}.items()}
-    return pl.DataFrame(repeated | columns, strict=False, infer_schema_length=None)
-
-
-def read_rows(folder: str | Path) -> Any:
-    """The rows of a finished experiment, as a polars DataFrame."""
-    import polars as pl
-
-    path = Path(folder) / "rows.parquet"
-    if not path.exists():
-        raise FileError(f"{path} must exist; got nothing there: run the experiment first.")
-    return pl.read_parquet(path)
+    def raise_first(self) -> None:
+        """The first failure, named; the error itself is its cause."""
+        for name, (where, error) in self.failures.items():
+            what = f"{where} got {type(error).__name__}: {error}"
+            raise KeytokensError(
+                f"experiment {name} must run; {what} (finished cells are kept)."
+            ) from error
