@@ -190,6 +190,12 @@ def test_any_collection_of_texts() -> None:
         assert same(Counter().fit_transform(texts), expected)
 
 
+def test_places_of_all_tokens_known_or_not() -> None:
+    counter = Counter(min_count=1).fit(["known"])
+    assert counter.places("Nö, 👍 known").tolist() == [[0, 2], [2, 3], [6, 11]]
+    assert counter.places("").shape == (0, 2)
+
+
 def test_your_own_tokeniser() -> None:
     counter = Counter(ngrams=(1, 2), min_count=1, binary=False, tokenizer=str.split)
     counts = counter.fit_transform(["A-b  c", "A-b"])
@@ -260,6 +266,8 @@ BROKEN = {
     "a column below none": broken("column", lambda a: a - 9),
     "too few columns": broken("column", lambda a: a[:-1]),
     "too few parents": broken("parent", lambda a: a[:-1]),
+    "numbers that are not whole": broken("column", lambda a: a.astype(float)),
+    "two axes": broken("token", lambda a: a[None]),
     "another array": broken("bytes", lambda a: a) | {"more": np.zeros(1)},
 }
 

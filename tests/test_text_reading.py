@@ -82,7 +82,7 @@ def test_batches_are_the_table_in_pieces(write: Writer, tmp_path: Path) -> None:
 
 @every_format
 @pytest.mark.parametrize(
-    ("labels", "kind"), [([0, 1, 1], "i"), ([0.5, 1.0, -2.0], "f"), (["01", "1", "x"], "O")]
+    ("labels", "kind"), [([0, 1, 1], "i"), ([0.5, 1.0, -2.0], "f"), (["01", "02", "1"], "O")]
 )
 def test_labels_keep_their_type(
     write: Writer, labels: list[Any], kind: str, tmp_path: Path
@@ -193,6 +193,7 @@ BAD = {
     "latin.txt": (b"__label__a caf\xe9", "must be encoded in UTF-8; got byte 0xe9"),
     "empty.jsonl": ("\n", "must hold one JSON object a line; got none"),
     "broken.jsonl": ('{"text": "a", "label": 1}\n{"text"', "line 2 must be a JSON object"),
+    "deep.jsonl": ('{"text":' * 10**5, "line 1 must be a JSON object"),
     "list.jsonl": ("[1]", "line 1 must be a JSON object; got [1]"),
     "null.jsonl": ('{"text": null, "label": 1}', "row 1 must have a string as text; got None"),
     "number.jsonl": ('{"text": 3, "label": 1}', "row 1 must have a string as text; got 3"),
@@ -232,6 +233,14 @@ def test_bad_parquet_columns(tmp_path: Path) -> None:
     ):
         with pytest.raises(kt.InputError, match=message):
             read_table(path, text, label)
+
+
+def test_a_parquet_file_that_ends_early(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path, [f"text {i}" for i in range(1000)], list(range(1000)))
+    whole = path.read_bytes()
+    written(path, whole[:4] + bytes(len(whole) // 2) + whole[4 + len(whole) // 2 :])
+    with pytest.raises(kt.InputError, match="must be a Parquet file"):
+        read_table(path)
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:

@@ -83,9 +83,8 @@ class FunctionCutter:
         return Cut(*_in_a_row(rows), len(tokens), lambda wanted: [tokens[k] for k in wanted])
 
     def known(self, texts: Iterable[str], vocabulary: Vocabulary, threads: int) -> Codes:
-        code = {token: k for k, token in enumerate(vocabulary.tokens)}
         rows = [
-            [code.get(token, -1) for token in self._tokens(text, i)]
+            [vocabulary.code.get(token, -1) for token in self._tokens(text, i)]
             for i, text in enumerate(as_list(texts))
         ]
         return _in_a_row(rows)
@@ -94,10 +93,12 @@ class FunctionCutter:
         """A token stands where it is next found, in its own case or in lower case; one that is
         not found (a stem) has an empty place where the search stands."""
         tokens = self._tokens(text, 0)
-        codes, _ = self.known([text], vocabulary, 1)
+        codes, _ = _in_a_row([[vocabulary.code.get(token, -1) for token in tokens]])
+        small = text.lower() if len(text.lower()) == len(text) else text
         places, after = [], 0
         for token in tokens:
-            start = _next(text, token, after)
+            start = text.find(token, after)
+            start = small.find(token, after) if start < 0 else start
             places.append((after, after) if start < 0 else (start, start + len(token)))
             after = places[-1][1]
         starts, ends = np.array(places, np.int64).reshape(-1, 2).T
@@ -114,12 +115,6 @@ class FunctionCutter:
                 "tokenizer", "return a list of non-empty strings", f"{tokens!r:.60} for text {i}"
             )
         return list(tokens)
-
-
-def _next(text: str, token: str, after: int) -> int:
-    found = text.find(token, after)
-    small = text.lower()
-    return small.find(token, after) if found < 0 and len(small) == len(text) else found
 
 
 def _in_a_row(rows: list[list[int]]) -> Codes:

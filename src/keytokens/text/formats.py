@@ -140,7 +140,7 @@ def _objects(path: Path) -> Iterator[dict[Any, Any]]:
                 continue
             try:
                 row = json.loads(line)
-            except json.JSONDecodeError as error:
+            except (json.JSONDecodeError, RecursionError) as error:
                 raise_input(f"{path}, line {number}", "be a JSON object", str(error))
             if not isinstance(row, dict):
                 raise_input(f"{path}, line {number}", "be a JSON object", f"{row!r:.40}")
@@ -191,24 +191,34 @@ def _whole(path: Path) -> str:
 def _parquet(path: Path, wanted: Wanted) -> Source:
     import polars as pl
 
-    try:
+    with _told(path):
         table = pl.scan_parquet(path)
         columns = tuple(table.collect_schema().names())
-        names = [wanted.text] if wanted.label is False else list(wanted)
-        for name, column in zip(("text", "label"), names, strict=False):
-            _place(path, columns, name, column)
-    except pl.exceptions.PolarsError as error:
-        raise_input(str(path), "be a Parquet file", f"{error!s:.100}")
-    return Source(columns, _parquet_rows(table.select([str(name) for name in names])), True)
+    names = [wanted.text] if wanted.label is False else list(wanted)
+    for name, column in zip(("text", "label"), names, strict=False):
+        _place(path, columns, name, column)
+    return Source(columns, _parquet_rows(path, table.select([str(name) for name in names])), True)
 
 
-def _parquet_rows(table: Any) -> Iterator[Row]:
+def _parquet_rows(path: Path, table: Any) -> Iterator[Row]:
     """Batch after batch where this polars can, so that a file may be larger than memory."""
     stream = hasattr(table, "collect_batches")
-    batches = table.collect_batches(maintain_order=True) if stream else [table.collect()]
-    for batch in batches:
-        text, *label = (batch[name].to_list() for name in batch.columns)
-        yield from zip(text, label[0] if label else [None] * len(text), strict=True)
+    with _told(path):
+        batches = table.collect_batches(maintain_order=True) if stream else [table.collect()]
+        for batch in batches:
+            text, *label = (batch[name].to_list() for name in batch.columns)
+            yield from zip(text, label[0] if label else [None] * len(text), strict=True)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Turn polars' word on a file into ours."""
+    from polars.exceptions import PolarsError
+
+    try:
+        yield
+    except PolarsError as error:
+        raise_input(str(path), "be a Parquet file", f"{error!s:.100}")
 
 
 READERS: dict[str, Callable[[Path, Wanted], Source]] = {

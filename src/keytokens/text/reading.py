@@ -15,7 +15,7 @@ from keytokens.text.formats import Column, Row, Source, Wanted, source
 
 _BATCH_CHARACTERS = 1 << 25  # a batch of long texts is cut here, whatever its number of rows
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
-_DECIMAL = re.compile(r"-?\d+(\.\d*)?([eE][+-]?\d+)?")
+_DECIMAL = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d*)?([eE][+-]?\d{1,2})?")
 
 
 @dataclass(frozen=True)

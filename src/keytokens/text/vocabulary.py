@@ -46,6 +46,11 @@ class Vocabulary:
         return [data[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(self.offsets)]
 
     @cached_property
+    def code(self) -> dict[str, int]:
+        """Each token's node."""
+        return {token: k for k, token in enumerate(self.tokens)}
+
+    @cached_property
     def ngrams(self) -> list[str]:
         """Each column's n-gram, its tokens joined by one space."""
         names = list(self.tokens)
@@ -108,6 +113,8 @@ class Vocabulary:
         """Checked, for compiled code will trust every index."""
         if set(arrays) != set(_FIELDS):
             raise_input("vocabulary arrays", f"be {', '.join(_FIELDS)}", ", ".join(arrays))
+        if any(array.ndim != 1 or array.dtype.kind not in "iu" for array in arrays.values()):
+            raise_input("vocabulary arrays", "hold integers along one axis", "others")
         self = cls(*(np.ascontiguousarray(arrays[name], kind) for name, kind in _FIELDS.items()))
         if not (self._spelled() and self._grown()):
             raise_input("vocabulary arrays", "describe a tree of n-grams", "inconsistent ones")
