@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import keytokens as kt
-from keytokens.embedding.frequencies import frequency, signed_frequency
+from keytokens.embedding.frequencies import frequency, posterior_difference, signed_frequency
 from keytokens.experiments.corpora import Corpus, drawn, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.tools import worst
@@ -32,7 +32,7 @@ def report(corpus: Corpus, rule: str) -> dict[str, Any]:
     """Completely predictive tokens, frequencies, and the graph of the optimal selection."""
     alpha, phi = signed_frequency(corpus.counts, corpus.y), frequency(corpus.counts)
     pure = np.isin(corpus.kinds, ("positive", "negative"))
-    score = alpha if rule == RULES[0] else alpha / phi
+    score = alpha if rule == RULES[0] else posterior_difference(corpus.counts, corpus.y)
     best, ties = optimal(corpus, score)
     svm = kt.corpus_att_svm(corpus.counts, best)
     return {
@@ -42,7 +42,7 @@ def report(corpus: Corpus, rule: str) -> dict[str, Any]:
         "pure tokens": int(pure.sum()),
         "pure mass": float(phi[pure].sum()),
         "sentences with a pure token": float(np.mean(corpus.counts @ pure.astype(float) > 0)),
-        "frequency spread": float(phi.max() / phi.min()),
+        "frequency spread": float(phi.max() / phi[phi > 0].min()),
         "balance": float(abs(corpus.y.mean())),
         "length spread": float(corpus.lengths.std() / corpus.lengths.mean()),
         "ties": ties,

@@ -10,7 +10,7 @@ import numpy as np
 
 from keytokens._extras import require
 from keytokens.dynamics.training import float64
-from keytokens.embedding.frequencies import frequency, signed_frequency
+from keytokens.embedding.frequencies import frequency, posterior_difference
 from keytokens.experiments.corpora import Corpus, drawn, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.tools import worst
@@ -42,9 +42,8 @@ def rows_of(
     """Train; then values, logits and rank correlations."""
     with float64():
         weights, accuracy = train(corpus, *MODELS[model], epochs, rng)
-    phi = frequency(corpus.counts)
-    seen = phi > 0
-    posterior = signed_frequency(corpus.counts, corpus.y)[seen] / phi[seen]
+    seen = frequency(corpus.counts) > 0
+    posterior = posterior_difference(corpus.counts, corpus.y)[seen]
     E = weights["E"][seen]
     value, logit = E @ weights["v"].sum(axis=1), (E @ weights["p"]).max(axis=1)
     often = np.asarray((corpus.counts > 0).sum(axis=0)).ravel()[seen] >= 20

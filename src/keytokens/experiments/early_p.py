@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 import keytokens as kt
-from keytokens.embedding.frequencies import frequency
+from keytokens.embedding.frequencies import frequency, posterior_difference
 from keytokens.experiments.corpora import Corpus, drawn, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.one_step import name_extremes
@@ -39,14 +39,14 @@ def run_reviews(
 def rows_of(corpus: Corpus, eta: float, level: float) -> list[dict[str, Any]]:
     """The law for one eta: the share of the tilt, and the tokens."""
     law = kt.early_law(corpus.counts, corpus.y, eta)
-    phi = frequency(corpus.counts)
+    phi, posterior = frequency(corpus.counts), posterior_difference(corpus.counts, corpus.y)
     common = {"level": level, "tilt": law.tilt_share,
               "even": _even(law.attention, law.alpha)}  # fmt: skip
     rows: list[dict[str, Any]] = [{"what": "law"} | common]
     scale = np.abs(law.attention).max()
     for s in np.sort(np.argsort(-phi, kind="stable")[:MOST]):
         rows.append({"what": "token", "level": level, "word": str(corpus.words[s]),
-                     "alpha": law.alpha[s], "posterior": law.alpha[s] / phi[s],
+                     "alpha": law.alpha[s], "posterior": posterior[s],
                      "logit": law.attention[s] / scale})  # fmt: skip
     return rows
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from keytokens.embedding.frequencies import frequency, signed_frequency
+from keytokens.embedding.frequencies import frequency, posterior_difference, signed_frequency
 from keytokens.embedding.kernels import CountLoss, Layout, Rows
 from keytokens.experiments.corpora import Corpus, drawn, reviews
 from keytokens.experiments.experiment import Experiment
@@ -38,13 +38,13 @@ def run_reviews(
 
 def rows_of(corpus: Corpus, params: dict[str, Any], rng: np.random.Generator) -> Any:
     """The laws' residuals for many draws of E0; the tokens of one, at the width that is shown."""
-    alpha, phi = signed_frequency(corpus.counts, corpus.y), frequency(corpus.counts)
+    alpha = signed_frequency(corpus.counts, corpus.y)
     rows = []
     for draw in range(params["draws"]):
         step = first_step(corpus, params["d"], params["p0"] == "random", rng)
         rows.append({"what": "law", "draw": draw} | residuals(corpus, alpha, step))
     if params["d"] == SHOWN and params["p0"] == "zero":
-        rows += tokens(corpus, alpha, phi, step)
+        rows += tokens(corpus, alpha, step)
     return rows
 
 
@@ -78,14 +78,15 @@ def residuals(corpus: Corpus, alpha: Any, step: dict[str, Any]) -> dict[str, flo
     }
 
 
-def tokens(corpus: Corpus, alpha: Any, phi: Any, step: dict[str, Any]) -> list[dict[str, Any]]:
+def tokens(corpus: Corpus, alpha: Any, step: dict[str, Any]) -> list[dict[str, Any]]:
     """E1 v of single tokens, for a step whose eta makes the largest |E1 v - E0 v| one."""
     eta = 2 / np.abs(alpha).max()
-    order = np.argsort(-phi, kind="stable")[: MOST // 2]
+    posterior = posterior_difference(corpus.counts, corpus.y)
+    order = np.argsort(-frequency(corpus.counts), kind="stable")[: MOST // 2]
     extreme = np.argsort(-np.abs(alpha), kind="stable")[: MOST // 2]
     return [
         {"what": "token", "word": str(corpus.words[s]), "kind": str(corpus.kinds[s]),
-         "alpha": alpha[s], "posterior": alpha[s] / phi[s], "before": step["b"][s],
+         "alpha": alpha[s], "posterior": posterior[s], "before": step["b"][s],
          "after": step["b"][s] + eta * step["db"][s]}
         for s in np.union1d(order, extreme)
     ]  # fmt: skip

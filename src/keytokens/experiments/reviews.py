@@ -13,7 +13,7 @@ from keytokens.classifier import SelectionClassifier
 from keytokens.embedding.corpus import Corpus as Labelled
 from keytokens.embedding.corpus import Fitted
 from keytokens.embedding.finite import FiniteOptions, train_finite
-from keytokens.embedding.frequencies import frequency, signed_frequency
+from keytokens.embedding.frequencies import frequency, posterior_difference, signed_frequency
 from keytokens.embedding.one_step import StageOptions, train_one_step
 from keytokens.embedding.p_training import train_two_stage
 from keytokens.embedding.scores import AttentionScores, logits, weights
@@ -52,7 +52,8 @@ def fit(corpus: Corpus, params: dict[str, Any], seed: int) -> Fitted:
         return Fitted(core.scores_, core.n_iter_, core.reason_)
     labelled = Labelled(corpus.counts, labels, 2, np.ones(len(labels)))
     if params["stage"] == "network":
-        return train_finite(labelled, FiniteOptions(width=params["d"], seed=seed, epochs=3))
+        adam = FiniteOptions(width=params["d"], epochs=params["epochs"], seed=seed)
+        return train_finite(labelled, adam)
     steps = params.get("steps", 1)
     options = StageOptions(width=params["d"] or None, eta=ETA, seed=seed, steps=steps)
     return {"one_step": train_one_step, "two_stage": train_two_stage}[params["stage"]](
@@ -75,8 +76,8 @@ def summary(found: Fitted, train: Corpus, test: Corpus) -> dict[str, Any]:
         "effective": float(np.median(effective)), "undecided": float(np.mean(heaviest < 0.9)),
         "value_rank": _rank(b[often], posterior[often]),
         "lift": _above(a[telling], a[plain]),
-        "floor": float(np.median(a[plain])) / spread, "iterations": found.iterations,
-        "reason": found.reason,
+        "floor": float(np.median(a[plain])) / spread if plain.any() else None,
+        "iterations": found.iterations, "reason": found.reason,
     }  # fmt: skip
 
 
@@ -92,12 +93,13 @@ def _rank(x: Any, y: Any) -> float:
     return float(spearmanr(x, y).statistic)
 
 
-def _above(x: Any, y: Any) -> float:
+def _above(x: Any, y: Any) -> float | None:
     """The share of pairs in which x is above y, ties counting half."""
-    below = np.searchsorted(np.sort(y), x, side="left") + np.searchsorted(
-        np.sort(y), x, side="right"
-    )
-    return float(np.mean(below) / (2 * len(y))) if len(x) and len(y) else float("nan")
+    if not (len(x) and len(y)):
+        return None
+    y = np.sort(y)
+    below = np.searchsorted(y, x, side="left") + np.searchsorted(y, x, side="right")
+    return float(np.mean(below) / (2 * len(y)))
 
 
 def _attention(scores: AttentionScores, corpus: Corpus) -> tuple[Any, Any, Any]:
@@ -113,9 +115,10 @@ def _rows(corpus: Corpus) -> Any:
 
 def _measured(scores: AttentionScores, corpus: Corpus) -> tuple[Any, Any, Any, Any, Any]:
     """a, b, alpha, Delta of every token, and which tokens are frequent enough. (V,) each"""
-    alpha, phi = signed_frequency(corpus.counts, corpus.y), frequency(corpus.counts)
+    alpha = signed_frequency(corpus.counts, corpus.y)
     a, b = scores.attention[0, :-1], scores.value[0, 0, :-1]
-    return a, b, alpha, alpha / phi, phi >= FREQUENT
+    posterior = posterior_difference(corpus.counts, corpus.y)
+    return a, b, alpha, posterior, frequency(corpus.counts) >= FREQUENT
 
 
 def tokens(scores: AttentionScores, corpus: Corpus) -> list[dict[str, Any]]:
@@ -198,7 +201,7 @@ def params(quick: bool) -> list[dict[str, Any]]:
     widths = (128, 0) if quick else WIDTHS
     one = [{"stage": "one_step", "d": d} for d in WIDTHS]
     two = [{"stage": "two_stage", "d": d, "steps": STEPS[quick]} for d in widths]
-    return [*one, *two, {"stage": "network", "d": 128}, {"stage": "joint", "d": 0}]
+    return [*one, *two, {"stage": "network", "d": 128, "epochs": 3}, {"stage": "joint", "d": 0}]
 
 
 def draw(rows: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import keytokens as kt
-from keytokens.embedding.frequencies import frequency, signed_frequency
+from keytokens.embedding.frequencies import posterior_difference, signed_frequency
 from keytokens.experiments.corpora import Corpus, drawn
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.tools import direction_gap, worst
@@ -61,7 +61,7 @@ def _path(corpus: Corpus, problem: Any, flow: Any, svm: Any) -> list[dict[str, A
     """Selection, loss and distance from the Att-SVM direction at every saved point."""
     counts = corpus.counts.toarray()
     alpha = signed_frequency(corpus.counts, corpus.y)
-    posterior = alpha / frequency(corpus.counts)
+    posterior = posterior_difference(corpus.counts, corpus.y)
     picks = {"best": _pick(counts, corpus.y, problem.embedding @ problem.v),
              "frequent": _pick(counts, corpus.y, alpha),
              "predictive": _pick(counts, corpus.y, posterior)}  # fmt: skip
@@ -104,7 +104,7 @@ def _weights(counts: Any, a: Any) -> Any:
 def _tokens(corpus: Corpus, problem: Any, flow: Any) -> list[dict[str, Any]]:
     """alpha, Delta, E v and E p / |p| of every token."""
     alpha = signed_frequency(corpus.counts, corpus.y)
-    columns = {"alpha": alpha, "posterior": alpha / frequency(corpus.counts),
+    columns = {"alpha": alpha, "posterior": posterior_difference(corpus.counts, corpus.y),
                "value": problem.embedding @ problem.v,
                "logit": problem.embedding @ flow.params / np.linalg.norm(flow.params)}  # fmt: skip
     return [
