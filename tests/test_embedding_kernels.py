@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from keytokens.embedding import kernels
+from keytokens.embedding import kernels, passes, rows
 from keytokens.embedding.kernels import CountLoss, Layout, Rows
 
 SHAPES = {
@@ -64,7 +64,7 @@ def test_the_unrolled_pass_is_the_general_one() -> None:
     table, shared = kernels.exponentiate(theta, 1)
     other = np.empty_like(gradient)
     f = np.empty_like(loss.f)
-    again = kernels._general_block(
+    again = passes.general_block(
         *(loss.rows.indptr, loss.rows.indices, loss.rows.data, lo, hi, table, shared),
         *(loss._pairs, loss.bias, loss.target, loss.weight, f, other),
     )
@@ -149,8 +149,8 @@ def test_tree_sum_is_the_sum() -> None:
     for size in range(1, 9):
         parts = list(np.arange(1.0, size + 1))
         buffers = np.array(parts)[:, None].copy()
-        assert kernels.tree_sum(parts) == sum(parts)
-        assert kernels.add_blocks(buffers)[0] == sum(parts)
+        assert rows.tree_sum(parts) == sum(parts)
+        assert rows.add_blocks(buffers)[0] == sum(parts)
 
 
 def test_blocks_cover_all_rows_once() -> None:

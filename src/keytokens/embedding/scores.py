@@ -14,6 +14,7 @@ from scipy import sparse
 from keytokens import _checks as check
 from keytokens._checks import Floats
 from keytokens.embedding import kernels
+from keytokens.embedding.rows import Rows
 from keytokens.errors import raise_input
 
 
@@ -74,7 +75,7 @@ def weights(scores: AttentionScores, counts: sparse.csr_array) -> tuple[Floats, 
     return np.stack([w for w, _ in both]), np.stack([cls for _, cls in both])
 
 
-def _rows(scores: AttentionScores, counts: sparse.csr_array) -> kernels.Rows:
+def _rows(scores: AttentionScores, counts: sparse.csr_array) -> Rows:
     if counts.shape[1] != scores.n_features:
         raise_input("counts", f"have {scores.n_features} columns", counts.shape[1])
-    return kernels.Rows.of(counts)
+    return Rows.of(counts)
