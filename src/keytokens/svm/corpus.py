@@ -48,8 +48,7 @@ def corpus_att_svm(counts: Any, selected: Any, embedding: Any = None) -> Solutio
         zero = np.zeros(gram.width)
         free = Answer(zero, np.zeros(len(corpus.tokens)), Verdict.SOLVED)
         return _solved(corpus, gram, selected, free)
-    rank = topological_rank(graph)
-    answer = gram.solve(corpus, reduced(graph, rank), rank)
+    answer = gram.solve(corpus, reduced(graph, topological_rank(graph)))
     if np.isnan(answer.p).any():
         return _refused(corpus, gram, selected, answer.multipliers)
     return _solved(corpus, gram, selected, answer)

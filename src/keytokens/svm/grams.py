@@ -75,12 +75,12 @@ class ColumnGram:
     def lengths(self, corpus: Corpus, entries: Integers) -> Any:
         return np.sqrt(2.0)
 
-    def solve(self, corpus: Corpus, graph: SelectionGraph, rank: Integers) -> Answer:
+    def solve(self, corpus: Corpus, graph: SelectionGraph) -> Answer:
         """a (V,) and multipliers (nnz,), through one value per node."""
         mean = np.bincount(graph.node, self.alpha) / graph.size
         inside = self.alpha - mean[graph.node]
         metric = NodeMetric(graph.size, mean, self.c / (1 + self.c * float(inside @ inside)))
-        u, edges = solve_graph(graph, metric, rank)
+        u, edges = solve_graph(graph, metric)
         multipliers = np.zeros(len(corpus.tokens))
         multipliers[graph.entry] = edges
         if len(corpus.tied):
@@ -128,7 +128,7 @@ class EmbeddingGram:
         above, below = corpus.ends(entries)
         return self.E[above] - self.E[below]
 
-    def solve(self, corpus: Corpus, graph: SelectionGraph, rank: Integers) -> Answer:
+    def solve(self, corpus: Corpus, graph: SelectionGraph) -> Answer:
         """p (d,) and multipliers (nnz,)."""
         if len(corpus.tied):
             return self._solve_tied(corpus, graph)
@@ -151,12 +151,12 @@ class EmbeddingGram:
         multipliers[graph.entry] = edges
         wanted = np.nan_to_num(p) - self.combine(corpus, multipliers)
         multipliers[ties] = np.linalg.lstsq(rows.T, wanted, rcond=None)[0]
-        if self._cancels(corpus, multipliers):
+        if np.isnan(p).any() or self._cancels(corpus, multipliers):
             return self._settle(corpus, multipliers, ties)
         return Answer(p, multipliers, verdict)
 
     def _cancels(self, corpus: Corpus, multipliers: Floats) -> bool:
-        """Whether G^T lambda is no more than the rounding of its sum: p is noise, or NaN."""
+        """Whether G^T lambda is no more than the rounding of its sum: p is noise."""
         entries = np.flatnonzero(multipliers)
         size = np.abs(multipliers[entries]) @ self.lengths(corpus, entries)
         return bool(euclidean(self.combine(corpus, multipliers)) <= _ROUNDING * size)

@@ -8,15 +8,15 @@ with m tokens in a node; c = 0 is the identity Gram. At the optimum u = K B^T la
 from dataclasses import dataclass
 from typing import Any
 
+import clarabel
 import numpy as np
 import scipy.sparse as sp
 
-from keytokens._checks import Booleans, Floats, Integers
+from keytokens._checks import Booleans, Floats
 from keytokens.svm.forest import Forest, flows, potentials, spanning_forest
 from keytokens.svm.graph import SelectionGraph
 
 _EXCHANGES = 20
-_FEW_SOURCES = 1000
 _SHORT = 1e-6  # left to the exchanges
 _ROUNDING = 1e-13
 
@@ -39,14 +39,14 @@ class NodeMetric:
         return g / self.m + self.b * (self.c * (self.b @ g))
 
 
-def solve_graph(graph: SelectionGraph, metric: NodeMetric, rank: Integers) -> tuple[Floats, Floats]:
+def solve_graph(graph: SelectionGraph, metric: NodeMetric) -> tuple[Floats, Floats]:
     """u (C,) and lambda (E,): the interior point's answer, or a vertex near it that is better.
 
     A wrongly tight edge shows as a negative multiplier, a wrongly slack one as a short edge: a
     few exchanges, as in an active-set method, usually end at the exact optimum.
     """
     B = graph.incidence()
-    u, multipliers = best = _generate(graph, B, metric, rank)
+    u, multipliers = best = _generate(graph, B, metric)
     error, tight = _error(B, metric, *best), multipliers > np.maximum(B @ u - 1, 0.0)
     for _ in range(_EXCHANGES):
         exact, flow = _vertex(graph, B, metric, multipliers, tight)
@@ -59,60 +59,52 @@ def solve_graph(graph: SelectionGraph, metric: NodeMetric, rank: Integers) -> tu
     return best
 
 
-def _generate(
-    graph: SelectionGraph, B: Any, metric: NodeMetric, rank: Integers
-) -> tuple[Floats, Floats]:
-    """The interior point over few edges into bare targets, more where they fall short.
+def _generate(graph: SelectionGraph, B: Any, metric: NodeMetric) -> tuple[Floats, Floats]:
+    """The interior point over the edges among sources, and into bare targets as they fall short.
 
     A target below many sources ties them all to each other in the factorisation: with thousands
-    of sources that is what costs. Nearly always one of its edges, the last source's, is enough.
+    of sources that is what costs. Few targets are pressed down at all, and mostly by one source.
     """
-    sources, targets = graph.sources, graph.targets
-    inner = np.diff(graph.start)[targets] > 0
-    working = inner | _one_each(targets, -rank[sources], np.arange(len(targets)))
-    if np.count_nonzero(np.diff(graph.start)) <= _FEW_SOURCES:
-        working[:] = True
+    targets = graph.targets
+    working = np.diff(graph.start)[targets] > 0
+    u, few = np.zeros(graph.n_nodes), np.zeros(0)
     while True:
-        u, few = _interior(B[np.flatnonzero(working)], metric)
+        if working.any():
+            u, few = _interior(B[np.flatnonzero(working)], metric)
         fall = B @ u
         short = np.flatnonzero((fall < 1 - _SHORT) & ~working)
         if not len(short):
             break
-        working |= _one_each(targets, fall, short)
+        short = short[np.lexsort((fall[short], targets[short]))]
+        working[short[np.diff(targets[short], prepend=-1) != 0]] = True  # the worst of each
     multipliers = np.zeros(len(targets))
     multipliers[working] = few
     return u, multipliers
 
 
-def _one_each(targets: Integers, cost: Any, edges: Integers) -> Booleans:
-    """Marks, of the given edges, the cheapest into every target. (E,)"""
-    edges = edges[np.lexsort((cost[edges], targets[edges]))]
-    marks = np.zeros(len(targets), bool)
-    marks[edges[np.diff(targets[edges], prepend=-1) != 0]] = True
-    return marks
-
-
 def _interior(B: Any, metric: NodeMetric) -> tuple[Floats, Floats]:
     """Clarabel on (u, tau): min sum m (u - sqrt(c) b tau)^2 / 2 + tau^2 / 2, an arrow-shaped QP.
 
-    Minimising over tau gives u^T K^-1 u without the dense rank-one term.
+    Minimising over tau gives u^T K^-1 u without the dense rank-one term. A node without edges
+    costs nothing at u = sqrt(c) b tau, so it is left out.
     """
-    import clarabel
-
     E, C = B.shape
-    arrow = -np.sqrt(metric.c) * metric.m * metric.b
-    corner = 1 + metric.c * (metric.m @ metric.b**2)
-    P = sp.block_array(
-        [[sp.diags_array(metric.m), arrow[:, None]], [None, np.array([[corner]])]], format="csc"
-    )
-    A = sp.block_array([[-B, sp.csr_array((E, 1))]], format="csc")
+    live = np.flatnonzero(np.bincount(B.indices, minlength=C))
+    m, b, root = metric.m[live], metric.b[live], np.sqrt(metric.c)
+    corner = np.array([[1 + metric.c * (m @ b**2)]])
+    arrow = (-root * m * b)[:, None]
+    P = sp.block_array([[sp.diags_array(m), arrow], [None, corner]], format="csc")
+    A = sp.block_array([[-B[:, live], sp.csr_array((E, 1))]], format="csc")
     cones = [clarabel.NonnegativeConeT(E)]
-    solver = clarabel.DefaultSolver(P, np.zeros(C + 1), A, -np.ones(E), cones, _settings(clarabel))
-    answer = solver.solve()
-    return np.array(answer.x)[:C], np.maximum(np.array(answer.z), 0.0)
+    zero = np.zeros(len(live) + 1)
+    answer = clarabel.DefaultSolver(P, zero, A, -np.ones(E), cones, _settings()).solve()
+    *values, tau = answer.x
+    u = root * metric.b * tau
+    u[live] = values
+    return u, np.maximum(answer.z, 0.0)
 
 
-def _settings(clarabel: Any) -> Any:
+def _settings() -> Any:
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1  # the same bits on every machine
