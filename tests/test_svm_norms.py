@@ -59,6 +59,15 @@ def test_random_problems_close_their_gap(norm: object) -> None:
     assert np.allclose(found.margin * sizes, 1, rtol=1e-12)
 
 
+def test_nuclear_answers_have_a_clear_rank() -> None:
+    problem = kt.random_problem(n=5, T=5, d=10, seed=3, batch=3)
+    found = kt.att_svm(problem, kt.optimal_tokens(problem), over="W", norm="nuclear")
+    sizes = np.linalg.svd(found.direction, compute_uv=False)
+    share = sizes / sizes[:, :1]
+    assert not ((share > 1e-8) & (share < 1e-3)).any()
+    assert ((share >= 1e-3).sum(axis=1) < 5).all()  # queries alone would allow rank 5
+
+
 def test_l1_agrees_with_a_linear_program() -> None:
     problem = kt.random_problem(n=3, T=4, d=12, seed=2)
     selected = kt.optimal_tokens(problem)

@@ -91,6 +91,7 @@ def _rounding(problem: TokenProblem) -> Any:
 
 
 def checked_selection(problem: TokenProblem, selected: Any) -> Integers:
+    """One unmasked token an input. (n,)"""
     selected = check.indices("selected", selected, problem.T)
     check.shape("selected", selected, problem.X.shape[:-2], "(B, n)" if problem.batch else "(n)")
     if problem.mask is not None:

@@ -1,6 +1,6 @@
 """Max-margin directions in the nuclear norm and in l_q: Clarabel's cones directly.
 
-    nuclear   min t/2 (tr P + tr Q)  s.t.  [[P, W], [W^T, Q]] >= 0 (PSD), <g_r, W> >= h_r
+    nuclear   min (tr P + tr Q) / 2  s.t.  [[P, W], [W^T, Q]] >= 0 (PSD), <g_r, W> >= h_r
     l_q       min t  s.t.  r_j^(1/q) t^(1-1/q) >= |w_j|, sum_j r_j = t,   <g_r, w> >= h_r
     l_1, l_inf  linear programs
 Both come with multipliers lambda, and weak duality bounds N(w)^2 / 2 from below by
@@ -37,10 +37,7 @@ class Norm:
 
 @dataclass(frozen=True)
 class Cones:
-    """min cost^T x s.t. offset - A x in the cones; the first columns of x carry w through `pick`.
-
-    pick (k, columns): w = pick x.
-    """
+    """min cost^T x s.t. offset - A x in the cones, where w = pick x. pick (k, columns)"""
 
     cost: Floats
     A: Any
@@ -194,7 +191,7 @@ def _lifted(G: Floats, h: Floats, w: Floats) -> Floats:
 def _best_multiple(
     G: Floats, h: Floats, multipliers: Floats, shape: tuple[int, ...], norm: Norm
 ) -> Floats:
-    """c lambda with c = h^T lambda / N*(G^T lambda)^2, where c h^T lambda - ... is largest."""
+    """c lambda with the c that makes c h^T lambda - c^2 N*(G^T lambda)^2 / 2 largest."""
     size = norm.dual_size((G.T @ multipliers).reshape(shape))
     return multipliers * ((h @ multipliers) / size**2) if size > 0 else multipliers
 
