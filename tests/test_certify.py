@@ -156,6 +156,18 @@ def test_kept_tokens_and_their_finite_part() -> None:
     assert "{0, 1}" in str(cert)
 
 
+def test_an_exact_tie_asks_for_no_margin() -> None:
+    """Tokens 0 and 1 of the first input score alike: p may go where 1 merely falls behind."""
+    X = [[[1.0, 0.1, 1.0], [0.0, 0.2, 1.0], [0.0, 0.0, 0.0]]]
+    problem = kt.TokenProblem(X, [1], [0.0, 0.0, 1.0], W=np.eye(3)[:, :2])
+    strict = kt.att_svm(problem, [0]).direction
+    cert = kt.certify(problem, [40.0, 0.0])
+    assert cert.optimality == "global"
+    assert cert.direction @ [1, 0.1] == pytest.approx(1)
+    assert np.linalg.norm(cert.direction) <= np.linalg.norm(strict)
+    assert cert.margin_ratio < 1
+
+
 def test_factors_are_judged_in_the_nuclear_norm() -> None:
     problem = kt.random_problem(3, 3, 5, seed=5)
     W = kt.att_svm(problem, kt.optimal_tokens(problem), "W", "nuclear").direction

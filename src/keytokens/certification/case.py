@@ -13,7 +13,7 @@ from keytokens.certification.answers import Answer, attended, logits_of
 from keytokens.certification.theorems import Theorem
 from keytokens.dynamics.trajectory import Reason
 from keytokens.problem import TokenProblem
-from keytokens.svm.att import att_svm
+from keytokens.svm.att import att_svm, tied_tokens
 from keytokens.svm.solution import Solution
 
 TIED = 0.1  # a token below this share of the best margin has not been left behind
@@ -97,9 +97,16 @@ class Case:
         return self.kept & ~self.chosen
 
     @cached_property
+    def tied(self) -> Booleans:
+        """Tokens of exactly the selected one's score: their rows ask for >= 0, not 1. (n, T)"""
+        if self.head is not None:
+            return np.zeros((self.problem.n, self.problem.T), bool)
+        return tied_tokens(self.problem, self.selected) & ~self.copies
+
+    @cached_property
     def left_behind(self) -> Booleans:
-        """Tokens that have a row in the program. (n, T)"""
-        return self.mask & ~self.kept & ~self.copies
+        """Tokens that the program asks to leave behind by a margin. (n, T)"""
+        return self.mask & ~self.kept & ~self.copies & ~self.tied
 
     @cached_property
     def program(self) -> Solution:
@@ -130,8 +137,8 @@ class Case:
         return theorems(self, solution, cert)
 
     def solve(self, equal: Booleans) -> Solution:
-        over = self.answer.geometry
-        return att_svm(self.problem, self.selected, over, self.norm, equal=equal)
+        over, relax = self.answer.geometry, self.tied & ~equal
+        return att_svm(self.problem, self.selected, over, self.norm, relax, equal)
 
     @cached_property
     def kept(self) -> Booleans:
@@ -145,18 +152,10 @@ class Case:
         if self.is_finite or self.head is not None or not self.single.is_feasible:
             return (self.heavy & ~self.copies) | self.chosen
         lead = np.take_along_axis(self.logits, self.selected[:, None], axis=-1) - self.logits
-        size = np.linalg.norm(self.answer.weight)
-        direction = self.single.direction
-        assert direction is not None
-        best = size / np.linalg.norm(direction)
-        equal = np.abs(self.scores - self._best) <= 1e-12 * (1.0 + np.abs(self._best))
-        kept = self.heavy & (equal | (lead < TIED * best))
+        margin = self.single.margin
+        best = np.linalg.norm(self.answer.weight) * (margin if np.isfinite(margin) else 0.0)
+        kept = self.heavy & (self.tied | (lead < TIED * best))
         return (kept & ~self.copies) | self.chosen
-
-    @property
-    def _best(self) -> Floats:
-        """Scores of the selected tokens. (n, 1)"""
-        return np.take_along_axis(self.scores, self.selected[:, None], axis=-1)
 
     @cached_property
     def chosen(self) -> Booleans:

@@ -62,8 +62,7 @@ def offenders(case: Case, solution: Solution) -> tuple[Offender, ...]:
     """Support tokens that the selected token does not outscore, heaviest multiplier first."""
     chosen = np.take_along_axis(case.scores, case.selected[:, None], axis=-1)
     lead = chosen - np.where(case.mask, case.scores, 0.0)
-    slack = 1e-13 * (1.0 + np.abs(chosen))
-    bad = solution.support & ~case.ties & (lead <= slack)
+    bad = solution.support & ~case.ties & ~case.tied & (lead <= 0)
     ids = np.broadcast_to(np.arange(case.problem.T), bad.shape) if case.ids is None else case.ids
     found = [
         Offender(int(i), int(ids[i, t]), float(lead[i, t]), float(solution.multipliers[i, t]))

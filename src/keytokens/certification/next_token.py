@@ -62,6 +62,11 @@ class NextCase(Case):
         return np.where(self.mask, (self.kept | self.copies).astype(float), -np.inf)
 
     @cached_property
+    def tied(self) -> Booleans:
+        """No head, no scores that could tie."""
+        return np.zeros_like(self.mask)
+
+    @cached_property
     def is_finite(self) -> bool:
         """Every token is tied to the label of its input: nothing grows."""
         return not self.left_behind.any()

@@ -150,7 +150,7 @@ def _leads(case: Any) -> Floats:
 
 
 def _smallest_lead(case: Any, solution: Solution) -> float:
-    return float(np.where(solution.support, _leads(case), np.inf).min())
+    return float(np.where(solution.support & ~case.tied, _leads(case), np.inf).min())
 
 
 def _radius(case: Any, solution: Solution) -> float:
@@ -167,7 +167,7 @@ def _radius(case: Any, solution: Solution) -> float:
     a = logits_of(case.problem, Answer(over, {over: solution.direction}, None, None))
     slack = np.take_along_axis(a, case.selected[:, None], axis=-1) - a
     lead = _leads(case)
-    weakest = np.where(solution.support, lead, np.inf).min(axis=-1, keepdims=True)
+    weakest = np.where(solution.support & ~case.tied, lead, np.inf).min(axis=-1, keepdims=True)
     weakest = np.where(np.isfinite(weakest), weakest, weakest.min())
     bad = (lead < 0) & case.mask & (slack > 1)
     if not bad.any() or not 0 < weakest.min() < np.inf:

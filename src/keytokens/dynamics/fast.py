@@ -164,8 +164,14 @@ def _logits(
 @njit(cache=True, nogil=True)
 def _norm(W: Floats) -> float:
     """||W||_F, divided by its largest entry first so that no square overflows."""
-    top = np.abs(W).max()
-    return 0.0 if top == 0.0 else top * np.sqrt(((W / top) ** 2).sum())
+    top, total = 0.0, 0.0
+    for w in W.flat:
+        top = max(top, abs(w))
+    if top == 0.0:
+        return 0.0
+    for w in W.flat:
+        total += (w / top) ** 2
+    return top * np.sqrt(total)
 
 
 @njit(cache=True, nogil=True)
@@ -187,7 +193,9 @@ def _slopes(
         here = slice(i * T, (i + 1) * T)
         _input_slopes(a[here], gamma[here], reach[i], da[here], m[i:])
         reach[i] += _log_slope(m[i], loss)
-    exponent = reach.max()
+    exponent = -np.inf
+    for i in range(n):
+        exponent = max(exponent, reach[i])
     if exponent == -np.inf:
         da[:] = 0.0
         return 0.0
@@ -321,5 +329,11 @@ def _weights(a: Floats, s: Floats) -> None:
     """s = softmax(a). (n, T)"""
     n, T = s.shape
     for i in range(n):
-        s[i] = np.exp(a[i * T : (i + 1) * T] - a[i * T : (i + 1) * T].max())
-        s[i] /= s[i].sum()
+        top, total = -np.inf, 0.0
+        for t in range(T):
+            top = max(top, a[i * T + t])
+        for t in range(T):
+            s[i, t] = np.exp(a[i * T + t] - top)
+            total += s[i, t]
+        for t in range(T):
+            s[i, t] /= total

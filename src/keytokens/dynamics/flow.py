@@ -23,6 +23,7 @@ from keytokens.dynamics.trajectory import Reason
 from keytokens.errors import raise_input
 
 POINTS = 41  # saved points at most: landing on a norm costs a few steps
+LARGEST = 2000  # trained numbers: a step factors a matrix of that size
 FIRST = 0.1  # the first norm to save after a start at zero
 
 
@@ -62,6 +63,9 @@ def _lane(job: Job, k: int) -> tuple[Lane, Coordinates]:
         field, jacobian = linear_field(K, data, job.objective.loss)
     else:
         field, jacobian = autodiff_field(job.objective, at, data, getattr(job.method, "ratio", 1.0))
+    if len(at.y0) > LARGEST:
+        came = f"{len(at.y0)} over {job.objective.model.over}"
+        raise_input("problem", f"have at most {LARGEST} trained numbers for a gradient flow", came)
     most = int(job.stops[-1])
     return Lane(field, jacobian, at.y0, at.off_span, job.method.tolerance, most), at
 

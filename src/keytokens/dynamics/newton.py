@@ -75,9 +75,14 @@ def _away_from_zero(value: Value, u: Floats, ball: Ball) -> Floats:
 
 
 def _settled(value: Value, u: Floats, ball: Ball) -> bool:
-    """The slope along the spheres is small beside the slope; inside, beside the curvature."""
+    """The slope along the spheres is small beside the slope; inside, beside the curvature.
+
+    A slope of exactly zero where there is no curvature either has underflowed: not settled.
+    """
     _, slope, curvature = value(u)
     active = ball.active(u, slope)
+    if not np.any(slope):
+        return not np.any(u) or bool(np.any(curvature))
     scale = np.linalg.norm(slope) if active else np.abs(curvature).max()
     return bool(np.linalg.norm(_tangential(slope, u, active)) <= SETTLED * scale)
 
@@ -107,17 +112,20 @@ def _newton_step(u: Floats, slope: Floats, curvature: Floats, active: list[slice
 def _line_search(
     value: Value, u: Floats, step: Floats, ball: Ball, active: list[slice], F: float, slope: Floats
 ) -> Floats | None:
-    """Halve the step until the function falls, or the tangential slope does; None if neither."""
-    falls, before = 1e-4 * (slope @ step), np.linalg.norm(_tangential(slope, u, active))
+    """Halve the step until the function falls; where it is flat to rounding, until the slope
+    along the step has shrunk and still points down. None if neither."""
+    falls = 1e-4 * (slope @ step)
     length = min(1.0, 1.0 / max(float(np.linalg.norm(step)), 1e-300))
     for _ in range(60):
         new = ball.moved(u, length * step, active)
         F_new, slope_new = value(new, curved=False)
         if np.isfinite(F_new) and F_new <= F + length * falls and F_new < F:
             return new
-        after = np.linalg.norm(_tangential(slope_new, new, ball.active(new, slope_new)))
-        if abs(F_new - F) <= 1e-13 * abs(F) and after < 0.5 * before:
-            return new  # below the rounding of the function, the slope still tells
+        along = _tangential(slope_new, new, active) @ step
+        if abs(F_new - F) <= 1e-13 * abs(F) and abs(along) < 0.5 * abs(slope @ step):
+            return new
+        if abs(F_new - F) <= 1e-13 * abs(F) and along < 0 and np.any(new != u):
+            return new
         length /= 2
     return None
 

@@ -45,10 +45,10 @@ def drawn(
     uneven: bool = False,
 ) -> Corpus:
     """n sentences: 4 completely positive, 4 completely negative, `partly` partly predictive tokens
-    (P(+|s) = .2, .8, .3, .7, ...) and 24 irrelevant ones. uneven: token k of its kind is drawn
+    (P(+|s) = .2, .8, .3, .7, ...), the rest of 38 irrelevant. uneven: token k of its kind is drawn
     with weight 1 / (1 + k // 2), so that two tokens of opposite signs stay equally frequent.
     """
-    sizes = {"positive": 4, "negative": 4, "partly": partly, "irrelevant": 24}
+    sizes = {"positive": 4, "negative": 4, "partly": partly, "irrelevant": 30 - partly}
     kinds = np.repeat(list(sizes), list(sizes.values()))
     rank = np.concatenate([np.arange(size) for size in sizes.values()])
     weight = 1 / (1.0 + rank // 2) if uneven else np.ones(len(kinds))

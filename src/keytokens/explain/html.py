@@ -71,8 +71,8 @@ def legend(why: Explanation) -> Markup:
     """What the marks mean."""
     return Markup(
         '<p class="legend">'
-        '<span><mark class="t p" data-k="6">solid blue</mark> speaks for {}</span>'
-        '<span><mark class="t n" data-k="6">dotted orange</mark> against it</span>'
+        '<span class="signs"><mark class="t p" data-k="6">solid blue</mark> speaks for {}</span>'
+        '<span class="signs"><mark class="t n" data-k="6">dotted orange</mark> against it</span>'
         "<span>stronger: thicker and darker</span></p>"
     ).format(why.explained_class)
 

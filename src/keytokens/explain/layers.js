@@ -3,6 +3,7 @@
   const label = document.getElementById("layers"), chosen = label.querySelector("select");
   label.hidden = false;
   chosen.addEventListener("change", function () {
+    for (const sign of document.querySelectorAll(".signs")) sign.hidden = chosen.selectedIndex === 1;
     for (const mark of document.querySelectorAll("mark[data-layers]")) {
       const layer = mark.dataset.layers.split(" ")[chosen.selectedIndex];
       mark.className = "t " + layer[0];
