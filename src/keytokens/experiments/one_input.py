@@ -125,7 +125,8 @@ def draw_gaps(axis: Any, rows: Any) -> None:
     """1 - cos against the step: the safe form falls, the textbook form turns back."""
     colours = {"safe float64": "C0", "textbook float64": "C4", "textbook float32": "C1"}
     for (name, _), path in rows.group_by("arithmetic", "start", maintain_order=True):
-        axis.loglog(path["step"], path["gap"], color=colours[name], lw=0.9)
+        above = 3 if name.startswith("safe") else 2
+        axis.loglog(path["step"], path["gap"], color=colours[name], lw=0.9, zorder=above)
     for name, colour in colours.items():
         axis.plot([], [], color=colour, label=name)
     axis.set(xlabel="step", ylabel="1 − cos(p, p$^{mm}$)", ylim=(1e-5, 3))
