@@ -60,3 +60,9 @@ def test_links_inside_the_project_lead_somewhere() -> None:
     for page in PAGES:
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_the_shown_experiment_is_the_real_one() -> None:
+    shown = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    real = (ROOT / "src/keytokens/experiments/key_inequality.py").read_text("utf-8")
+    assert f"```python\n{real}```" in shown

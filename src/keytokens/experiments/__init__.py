@@ -20,6 +20,7 @@ EXPERIMENTS = {
     "several-inputs": "several_inputs:DIRECTIONS",
     "probability": "several_inputs:PROBABILITY",
     "losses": "losses:EXPERIMENT",
+    "key-inequality": "key_inequality:EXPERIMENT",
     "counterexample": "counterexample:EXPERIMENT",
     "basins": "basins:EXPERIMENT",
     "percentages": "percentages:EXPERIMENT",
