@@ -162,7 +162,7 @@ def test_bad_input_is_named() -> None:
     cases = [
         (lambda: kt.equivalent_W([1.0, 2.0], u=[0.0, 0.0]), "u must differ from zero"),
         (lambda: kt.equivalent_W([1.0], [1.0], W0=[[2.0]], p0=[1.0]), "W0 must satisfy W0 u = p0"),
-        (lambda: kt.equivalent_method(kt.MirrorDescent(3.0), u), "method must be a Euclidean one"),
+        (lambda: kt.equivalent_method(kt.MirrorDescent(3.0), u), "method must be gradient, normal"),
         (lambda: kt.equivalent_method(kt.GradientDescent(lambda k, r: 1.0), u), "step must be a n"),
         (lambda: kt.growth_law(run, kt.GradientFlow()), "method must be normalised, mirror or"),
         (lambda: kt.growth_law(run, kt.GradientDescent()), "margin must be a number; got None"),

@@ -1,5 +1,6 @@
 """The one loop of descent and mirror descent: batch axis first, compiled once per shape."""
 
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from keytokens._extras import require
 from keytokens.dynamics.job import Job, Outcome
-from keytokens.dynamics.steps import CHANGES, from_mirror, to_mirror
+from keytokens.dynamics.rules import from_mirror, is_traced, log_excess, to_mirror
 from keytokens.dynamics.trajectory import Reason
 
 jax = require("jax", "lab")
@@ -60,8 +61,7 @@ def _step(
 ) -> tuple[Blocks, Blocks, Array]:  # fmt: skip
     """One step of one problem; a run that has ended stays where it is."""
     G, e = objective.gradient(blocks, data)
-    excess = partial(_log_excess, objective, method, blocks, data)
-    change = CHANGES[type(method)](method, blocks, G, e, k, excess)
+    change = method.change(blocks, G, e, k, partial(log_excess, objective, method, blocks, data))
     moved = {name: theta[name] + change[name] for name in theta}
     new = {name: from_mirror(method, w) for name, w in moved.items()}
     code = jnp.where(code == RUNNING, _judge(G, blocks, new), code)
@@ -83,13 +83,6 @@ def _judge(G: Blocks, blocks: Blocks, new: Blocks) -> Array:
     return jnp.where(finite, ended, NOT_FINITE).astype(jnp.int32)
 
 
-def _log_excess(objective: Any, method: Any, blocks: Blocks, data: Blocks) -> Array:
-    """log(L - L*): without cancellation where L* follows from the scores, plainly otherwise."""
-    if method.best_loss is None:
-        return objective.log_excess(blocks, data)
-    return jnp.log(objective.value(blocks, data) - method.best_loss)
-
-
 class _Traced:
     """A method whose numbers are traced and whose functions are static: a new step size is no
     new compilation."""
@@ -103,9 +96,9 @@ class _Traced:
 
 
 def _flatten(traced: _Traced) -> tuple[tuple[Any, ...], Any]:
-    fields = vars(traced.method)
-    numbers = {k: float(v) for k, v in fields.items() if isinstance(v, (int, float, np.number))}
-    rest = tuple((k, v) for k, v in fields.items() if k not in numbers)
+    found = {field.name: getattr(traced.method, field.name) for field in fields(traced.method)}
+    numbers = {k: np.asarray(v, np.float64) for k, v in found.items() if is_traced(v)}
+    rest = tuple((k, v) for k, v in found.items() if k not in numbers)
     return tuple(numbers.values()), (type(traced.method), tuple(numbers), rest)
 
 

@@ -12,7 +12,13 @@ from keytokens import _checks as check
 from keytokens._checks import Floats, Integers
 from keytokens.attention import log_weights
 from keytokens.dynamics.flow_span import features
-from keytokens.dynamics.methods import GradientDescent, MirrorDescent, NormalizedDescent
+from keytokens.dynamics.methods import GradientFlow
+from keytokens.dynamics.steps import (
+    GradientDescent,
+    MirrorDescent,
+    NormalizedDescent,
+    PolyakDescent,
+)
 from keytokens.dynamics.trajectory import Trajectory
 from keytokens.errors import raise_input
 from keytokens.losses import loss_of
@@ -45,9 +51,11 @@ def equivalent_method(method: Any, u: Any) -> Any:
     Gradient descent: step / ||u||^2; normalised: step / ||u||; Polyak and the flow: unchanged.
     """
     length = float(np.linalg.norm(check.float_array("u", u, 1)))
-    power = {GradientDescent: 2, NormalizedDescent: 1}.get(type(method), 0)
-    if isinstance(method, MirrorDescent):
-        raise_input("method", "be a Euclidean one: l_q geometry mixes p and u", repr(method))
+    powers = {GradientDescent: 2, NormalizedDescent: 1, PolyakDescent: 0, GradientFlow: 0}
+    if type(method) not in powers:
+        rule = "be gradient, normalised or Polyak descent, or the flow (l_q geometry mixes p and u)"
+        raise_input("method", rule, repr(method))
+    power = powers[type(method)]
     if power and callable(method.step):
         raise_input("step", "be a number here", "a function")
     return replace(method, step=method.step / length**power) if power else method

@@ -1,89 +1,25 @@
 """Training methods as plain objects; each names the module that runs it.
 
-A module that runs a method has one function, `run(job) -> Outcome` (see job.py).
+A module that runs a method has one function, `run(job) -> Outcome` (see job.py). The methods of
+descent are in steps.py: they differ in one function each.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from keytokens import _checks as check
 from keytokens._checks import Floats
+from keytokens.dynamics.steps import (
+    GradientDescent,
+    MirrorDescent,
+    NormalizedDescent,
+    PolyakDescent,
+    StepRule,
+)
 from keytokens.errors import raise_input
-
-Step = float | Callable[[Any, Any], Any]
-
-
-def _check_step(step: object) -> None:
-    if not callable(step):
-        check.positive("step", step)
-
-
-@dataclass(frozen=True)
-class GradientDescent:
-    """w <- w - step grad L(w). step: a number, or a function of (k, norm of w)."""
-
-    step: Step = 0.1
-    ratio: float = 1.0  # over vp: the step of v in units of the step of p
-    runner: ClassVar[str] = "descent"
-
-    def __post_init__(self) -> None:
-        _check_step(self.step)
-        check.positive("ratio", self.ratio)
-
-
-@dataclass(frozen=True)
-class NormalizedDescent:
-    """w <- w - step grad L / ||grad L||, each block (K, Q, v, p, E) normalised by itself.
-
-    step: a number, or a function of (k, norm of the block). ratio: over vp, the step of v in
-    units of the step of p, hence in the long run ||v|| / ||p||.
-    """
-
-    step: Step = 0.1
-    ratio: float = 1.0
-    runner: ClassVar[str] = "descent"
-
-    def __post_init__(self) -> None:
-        _check_step(self.step)
-        check.positive("ratio", self.ratio)
-
-
-@dataclass(frozen=True)
-class PolyakDescent:
-    """w <- w - (L - L*) / ||grad L||^2 grad L.
-
-    best_loss: L*; None is mean_i l(gamma_opt), for a linear head over p, W or KQ: it holds where
-    the run goes to a feasible optimal selection. scale multiplies the step.
-    """
-
-    best_loss: float | None = None
-    scale: float = 1.0
-    runner: ClassVar[str] = "descent"
-
-    def __post_init__(self) -> None:
-        if self.best_loss is not None:
-            check.number("best_loss", self.best_loss)
-        check.positive("scale", self.scale)
-
-
-@dataclass(frozen=True)
-class MirrorDescent:
-    """Mirror descent with potential ||w||_q^q / q, normalised by the dual norm.
-
-    |w|^(q-1) sign(w) moves by -step grad L / ||grad L||_(q/(q-1)). q = 2 is normalised descent.
-    """
-
-    q: float = 2.0
-    step: Step = 0.1
-    runner: ClassVar[str] = "descent"
-
-    def __post_init__(self) -> None:
-        if check.number("q", self.q) <= 1:
-            raise_input("q", "be above 1", f"{self.q:g}")
-        _check_step(self.step)
 
 
 @dataclass(frozen=True)
@@ -160,11 +96,4 @@ METHODS = (
     GradientFlow,
     RegularizationPath,
 )
-Method = (
-    GradientDescent
-    | NormalizedDescent
-    | PolyakDescent
-    | MirrorDescent
-    | GradientFlow
-    | RegularizationPath
-)
+Method = StepRule | GradientFlow | RegularizationPath

@@ -12,14 +12,9 @@ from keytokens._checks import Floats, Integers
 from keytokens._extras import require
 from keytokens.dynamics.job import Job, Outcome, log_spaced
 from keytokens.dynamics.kinds import KINDS, Problem, with_batch
-from keytokens.dynamics.methods import (
-    METHODS,
-    Method,
-    NormalizedDescent,
-    PolyakDescent,
-    RegularizationPath,
-)
+from keytokens.dynamics.methods import METHODS, Method, RegularizationPath
 from keytokens.dynamics.starts import blocks_at_start
+from keytokens.dynamics.steps import NormalizedDescent, PolyakDescent
 from keytokens.dynamics.trajectory import Parameters, Trajectory, bare
 from keytokens.errors import raise_input
 from keytokens.heads import Head, check_head
@@ -49,6 +44,8 @@ def train(
     stops = _stops(check.integer("steps", steps, least=1), save)
     _check(problem, over, method, loss, head)
     job = _job(problem, over, method, loss_of(loss or "logistic"), head, start, stops)
+    if not isinstance(method, METHODS):
+        _check_own(job)
     runner = _runner(job)
     with nullcontext() if runner == "fast" else float64():
         outcome = import_module(f"keytokens.dynamics.{runner}").run(job)
@@ -64,9 +61,7 @@ def _check(problem: Problem, over: str, method: Method, loss: object, head: Head
     if getattr(problem, "kind", None) not in KINDS:
         raise_input("problem", "be a TokenProblem, EmbeddingProblem or NextTokenProblem", problem)
     check.one_of("over", over, KINDS[problem.kind].overs)
-    if not isinstance(method, METHODS):
-        names = ", ".join(m.__name__ for m in METHODS)
-        raise_input("method", f"be one of {names}", repr(method))
+    _check_kind(method)
     if over in ("W", "KQ") and problem.query is None:  # type: ignore[union-attr]
         raise_input("problem", f"have queries to train {over}", "query=None")
     if over == "vp" and head is not None:
@@ -75,6 +70,16 @@ def _check(problem: Problem, over: str, method: Method, loss: object, head: Head
         raise_input("loss and head", "be left out for a NextTokenProblem", f"{loss!r}, {head!r}")
     check_head(head, problem.d)
     _check_method(problem, over, method, head)
+
+
+def _check_kind(method: Any) -> None:
+    """One of ours, or a step rule: see steps.py."""
+    if isinstance(method, METHODS):
+        return
+    if isinstance(method, type) or getattr(method, "runner", None) != "descent":
+        names = ", ".join(m.__name__ for m in METHODS)
+        rule = f'be one of {names}, or a step rule of your own with runner = "descent"'
+        raise_input("method", rule, repr(method))
 
 
 def _check_method(problem: Problem, over: str, method: Method, head: Head | None) -> None:
@@ -127,6 +132,13 @@ def _runner(job: Job) -> str:
     from keytokens.dynamics import fast
 
     return "fast" if fast.serves(job) else "descent"
+
+
+def _check_own(job: Job) -> None:
+    from keytokens.dynamics.rules import check_rule
+
+    with float64():
+        check_rule(job)
 
 
 def _trajectory(job: Job, outcome: Outcome, batch: int | None) -> Trajectory:
