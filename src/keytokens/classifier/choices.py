@@ -26,6 +26,7 @@ TRAININGS = {
     "one_step": Training(StageOptions, train_one_step),
     "two_stage": Training(StageOptions, train_two_stage),
 }
+_WORDS = {"adam": ("adam", "descent")}  # what else an option may say, by its default
 # estimator parameters that only some trainings know, their neutral values, and the option they set
 _SHARED = {
     "selectivity": (0.0, "selectivity"),
@@ -53,10 +54,30 @@ def training_of(params: dict[str, Any]) -> tuple[Training, Any]:
     extra = dict(params["options"] or {})
     if unknown := sorted(set(extra) - known):
         raise_input("options", f"hold only {', '.join(sorted(known))}", ", ".join(unknown))
+    for field in fields(training.options):
+        if field.name in extra:
+            _check_option(field.name, field.default, extra[field.name])
     return training, training.options(**chosen | extra)
 
 
+def _check_option(name: str, default: Any, value: Any) -> None:
+    """A number like the default one; a default of None is a number that may be left open."""
+    name = f"options[{name!r}]"
+    if isinstance(default, bool):
+        check.one_of(name, value, (True, False))
+    elif isinstance(default, str):
+        check.one_of(name, value, _WORDS[default])
+    elif isinstance(default, int):
+        check.integer(name, value, least=1 if default else 0)
+    elif value is not None or default is not None:
+        check.non_negative(name, value)
+
+
 def _check_values(params: dict[str, Any]) -> None:
+    if not isinstance(params["options"], dict | None):
+        raise_input("options", "be a dictionary", repr(params["options"]))
+    if params["n_jobs"] not in (None, -1):
+        check.integer("n_jobs", params["n_jobs"], least=1)
     selectivity = check.non_negative("selectivity", params["selectivity"])
     if selectivity > 1:
         raise_input("selectivity", "be between 0 and 1", f"{selectivity:g}")

@@ -1,6 +1,8 @@
 """SelectionClassifier: the attention model as a scikit-learn estimator on token counts."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -23,10 +25,35 @@ from keytokens.embedding.corpus import Corpus, Fitted, retempered
 from keytokens.embedding.heldout import temperature
 from keytokens.embedding.joint import continue_joint, mean_length
 from keytokens.embedding.scores import logits
-from keytokens.errors import raise_input
+from keytokens.errors import InputError, raise_input
 
 _MOST_CLASSES = 100  # more than this, and nearly one label a row, is a column read by mistake
 _MOST_NUMBERS = 2**27  # (tokens + 1) x (1 + outputs): 1 GB
+
+
+@contextmanager
+def as_input_errors() -> Iterator[None]:
+    """What scikit-learn's checks refuse, in its words, under our base class."""
+    try:
+        yield
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def check_labels(y: np.ndarray) -> None:
+    """Labels are classes that repeat, not measurements and not row numbers."""
+    with warnings.catch_warnings():  # too many classes are refused below, in our words
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            check_classification_targets(y)
+        except ValueError as error:
+            rule = "hold classes: whole numbers, strings or booleans"
+            raise_input("y", rule, str(error).split(". ")[0])
+    K = len(np.unique(y))
+    if K > _MOST_CLASSES and len(y) < 2 * K:
+        raise_input("y", "hold classes that repeat", f"{K} distinct labels in {len(y)} rows")
 
 
 class SelectionClassifier(ClassifierMixin, BaseEstimator):
@@ -78,7 +105,7 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
         training, options = training_of(self.get_params())
         X, y = self._checked(X, y)
         classes, labels = np.unique(y, return_inverse=True)
-        corpus = self._corpus(X, y, labels, classes, sample_weight)
+        corpus = self._corpus(X, labels, classes, sample_weight)
         again = self.warm_start and hasattr(self, "scores_") and self.training == "joint"
         if again and np.array_equal(classes, self.classes_):
             found = continue_joint(corpus, options, self._raw_scores(), seen=0.0)
@@ -97,7 +124,7 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
         if unknown := sorted(set(np.unique(y).tolist()) - set(self.classes_.tolist())):
             raise_input("y", f"hold known classes, {self.classes_.tolist()}", unknown)
         labels = np.searchsorted(self.classes_, y)
-        corpus = self._corpus(X, y, labels, self.classes_, sample_weight)
+        corpus = self._corpus(X, labels, self.classes_, sample_weight)
         training, options = training_of(self.get_params())
         if first:
             self.seen_ = 0.0
@@ -110,29 +137,17 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
         return self._keep(corpus, found)
 
     def _checked(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            accept_large_sparse=False,
-            dtype=np.float64,
-            reset=reset,
-        )
-        check_non_negative(X, "SelectionClassifier")
-        with warnings.catch_warnings():  # too many classes are refused below, in our words
-            warnings.simplefilter("ignore", UserWarning)
-            check_classification_targets(y)
+        how = dict(accept_sparse="csr", accept_large_sparse=False, dtype=np.float64, reset=reset)
+        with as_input_errors():
+            X, y = validate_data(self, X, y, **how)
+            check_non_negative(X, "SelectionClassifier")
+        check_labels(y)
         return X, y
 
-    def _corpus(
-        self, X: Any, y: np.ndarray, labels: np.ndarray, classes: np.ndarray, weight: Any
-    ) -> Corpus:
+    def _corpus(self, X: Any, labels: np.ndarray, classes: np.ndarray, weight: Any) -> Corpus:
         K, V = len(classes), X.shape[1]
         if K < 2:
             raise_input("y", "hold at least two classes", f"one class: {classes.tolist()[0]!r}")
-        if K > _MOST_CLASSES and len(y) < 2 * K:
-            raise_input("y", "hold classes that repeat", f"{K} distinct labels in {len(y)} rows")
         if (V + 1) * (1 + K) > _MOST_NUMBERS:
             raise_input("y", f"have fewer classes for {V} tokens", f"{K} classes")
         counts = sparse.csr_array(X)
@@ -140,7 +155,10 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
         return Corpus(counts, labels, K, self._weights(X, weight), self.n_jobs)
 
     def _weights(self, X: Any, sample_weight: Any) -> Floats:
-        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        with as_input_errors():
+            return _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
 
     def _keep(self, corpus: Corpus, found: Fitted) -> Self:
         """Store what was learned and the theory's statistics beside it."""
@@ -186,10 +204,7 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
         return self._logits(X)
 
     def _logits(self, X: Any) -> Floats:
-        check_is_fitted(self, "scores_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        check_non_negative(X, "SelectionClassifier")
-        raw = logits(self.scores_, sparse.csr_array(X), self.n_jobs)
+        raw = logits(self.scores_, self._asked(X), self.n_jobs)
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
     def predict(self, X: Any) -> np.ndarray:
@@ -208,9 +223,15 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
         """The tokens these rows select, and the Att-SVM certificate of that selection."""
         from keytokens.classifier.certified import certify_selection
 
+        return certify_selection(self.scores_, self._asked(X))
+
+    def _asked(self, X: Any) -> sparse.csr_array:
+        """Counts to answer about, checked."""
         check_is_fitted(self, "scores_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return certify_selection(self.scores_, sparse.csr_array(X))
+        with as_input_errors():
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+            check_non_negative(X, "SelectionClassifier")
+        return sparse.csr_array(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

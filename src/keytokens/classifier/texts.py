@@ -11,7 +11,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from keytokens import _checks as check
 from keytokens._checks import Floats
-from keytokens.classifier.counts import SelectionClassifier
+from keytokens.classifier.choices import training_of
+from keytokens.classifier.counts import SelectionClassifier, as_input_errors, check_labels
 from keytokens.embedding.scores import AttentionScores
 from keytokens.errors import raise_input
 from keytokens.text import Counter
@@ -115,13 +116,16 @@ class KeyTokenClassifier(ClassifierMixin, BaseEstimator):
 
     def _core(self) -> SelectionClassifier:
         names = SelectionClassifier().get_params()
-        return SelectionClassifier(**{k: v for k, v in self.get_params().items() if k in names})
+        core = SelectionClassifier(**{k: v for k, v in self.get_params().items() if k in names})
+        training_of(core.get_params())  # a wrong parameter is told before the texts are counted
+        return core
 
     def _weights(self, labels: np.ndarray, sample_weight: Any) -> Any:
         if self.class_weight is None:
             return sample_weight
-        weight = _check_sample_weight(sample_weight, labels[:, None], dtype=np.float64)
-        return weight * compute_sample_weight(self.class_weight, labels)
+        with as_input_errors():
+            weight = _check_sample_weight(sample_weight, labels[:, None], dtype=np.float64)
+            return weight * compute_sample_weight(self.class_weight, labels)
 
     def counts(self, X: Any) -> Any:
         """The texts as the model sees them. CSR (n, V)"""
@@ -235,7 +239,10 @@ def _texts(X: Any) -> list[str]:
 
 def _labels(y: Any) -> np.ndarray:
     """An array of labels, none of them missing."""
-    listed = y.tolist() if hasattr(y, "tolist") else list(y)
+    try:
+        listed = y.tolist() if hasattr(y, "tolist") else list(y)
+    except TypeError:
+        raise_input("y", "be a sequence of labels", type(y).__name__)
     for row, label in enumerate(listed):
         if isinstance(label, (list, tuple, np.ndarray)):
             raise_input("y", "have 1 axis", f"{label!r:.40} at row {row}")
@@ -244,7 +251,10 @@ def _labels(y: Any) -> np.ndarray:
     kinds = {type(label).__name__ for label in listed}
     if len(kinds) > 1 and not kinds <= {"int", "float"}:
         raise_input("y", "hold labels of one type", " and ".join(sorted(kinds)))
-    return np.asarray(listed)
+    labels = np.asarray(listed)
+    if len(labels):
+        check_labels(labels)
+    return labels
 
 
 def _same_length(texts: list[str], labels: np.ndarray) -> None:
