@@ -14,6 +14,7 @@ import numpy as np
 from keytokens._checks import Floats
 from keytokens.embedding.corpus import Corpus, Fitted, to_scores
 from keytokens.embedding.kernels import CountLoss, Layout, Rows
+from keytokens.embedding.rows import one_blas_thread
 from keytokens.errors import raise_input
 
 Parameters = dict[str, Floats]
@@ -117,13 +118,14 @@ def train_finite(corpus: Corpus, options: FiniteOptions, start: Parameters | Non
     rule = Adam(options.rate) if options.optimiser == "adam" else Descent(options.rate)
     trained = ("E", "p", "v") if options.train_head else ("E", "p")
     steps = 0
-    with np.errstate(all="ignore"):  # what is not finite is refused below
+    with one_blas_thread(), np.errstate(all="ignore"):  # what is not finite is refused below
         for loss in batches(corpus, options):
             _, gradient = gradients(loss, at)
             rule.step(at, {name: gradient[name] for name in trained})
             steps += 1
+        theta = _theta(at)
     if not all(np.isfinite(array).all() for array in at.values()):
         told = "be small enough for the numbers to stay finite"
         raise_input("options['rate']", told, f"{options.rate:g}")
-    scores = to_scores(_theta(at), layout, np.zeros(layout.n_outputs))
+    scores = to_scores(theta, layout, np.zeros(layout.n_outputs))
     return Fitted(scores, steps, f"{options.epochs} epochs of {options.optimiser}, as asked")

@@ -14,6 +14,7 @@ import numpy as np
 from keytokens._checks import Floats
 from keytokens.embedding.corpus import Corpus, Fitted, to_scores
 from keytokens.embedding.kernels import CountLoss, Layout, Rows
+from keytokens.embedding.rows import one_blas_thread
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,12 @@ def embed(corpus: Corpus, loss: CountLoss, options: StageOptions) -> Embedded:
     v = np.linalg.qr(rng.standard_normal((d, K)))[0] * options.head_norm
     p = rng.standard_normal(d)
     p *= options.p0 / np.linalg.norm(p)
-    gradient = loss(without_cls(E @ p, E @ v))[1][:-1]
-    E = E - eta * (np.outer(gradient[:, 0], p) + gradient[:, 1:] @ v.T)
-    return Embedded(E @ v, np.zeros((V, K)), E, p)
+    with one_blas_thread():
+        gradient = loss(without_cls(E @ p, E @ v))[1][:-1]
+        E -= eta * (gradient[:, 1:] @ v.T)
+        if p.any():
+            E -= eta * np.outer(gradient[:, 0], p)
+        return Embedded(E @ v, np.zeros((V, K)), E, p)
 
 
 def _unit_step(loss: CountLoss, V: int, K: int) -> float:

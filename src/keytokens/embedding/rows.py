@@ -6,6 +6,7 @@ Blocks depend on the counts alone and sums run over a fixed tree: same bits what
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,14 @@ def _edges(indptr: np.ndarray) -> tuple[int, ...]:
 def threads(n_jobs: int | None) -> int:
     """How many threads `n_jobs` asks for: None or -1 is every core we may use."""
     return n_jobs if n_jobs is not None and n_jobs > 0 else len(os.sched_getaffinity(0))
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Products of matrices have other bits on other numbers of threads: allow them one."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    limits: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
+    return limits
 
 
 def run_blocks(work: Callable[[int], Any], count: int, n_jobs: int | None) -> list[Any]:

@@ -7,7 +7,7 @@ import numpy as np
 
 import keytokens as kt
 from keytokens.embedding.frequencies import frequency, posterior_difference, signed_frequency
-from keytokens.experiments.corpora import Corpus, drawn, reviews
+from keytokens.experiments.corpora import Corpus, by_corpus, drawn, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
@@ -72,6 +72,7 @@ def optimal(corpus: Corpus, score: Any) -> tuple[Any, float]:
     return best, float(np.mean(np.bincount(row[first], minlength=counts.shape[0]) > 1))
 
 
+@by_corpus
 def verdicts(rows: Any) -> list[Verdict]:
     """Each assumption as a claim about the corpora at hand."""
     frequent = rows.filter(rows["rule"] == RULES[0])

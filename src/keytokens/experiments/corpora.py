@@ -4,8 +4,10 @@ A drawn sentence of length T has `important` tokens that occur under its label a
 important others; how the experiments draw them is our choice, no paper's setting.
 """
 
-from dataclasses import dataclass
-from functools import lru_cache
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +16,19 @@ from scipy import sparse
 
 from keytokens._checks import Booleans, Floats
 from keytokens.errors import raise_input
-from keytokens.text import Counter
+from keytokens.experiments.verdict import Verdict
+from keytokens.text import Counter, Table, read_table
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """counts (n, V), y (n,) +-1, a name and a kind for each token (V,)."""
+    """counts (n, V), y (n,) +-1, a name and a kind for each token (V,); the texts, if any (n,)."""
 
     counts: sparse.csr_array
     y: Floats
     words: Any
     kinds: Any
+    texts: Sequence[str] = ()
 
     @property
     def lengths(self) -> Floats:
@@ -33,7 +37,8 @@ class Corpus:
 
     def rows(self, keep: Booleans) -> "Corpus":
         """The sentences that `keep` picks."""
-        return Corpus(self.counts[keep], self.y[keep], self.words, self.kinds)
+        texts = [self.texts[i] for i in np.flatnonzero(keep)] if self.texts else ()
+        return Corpus(self.counts[keep], self.y[keep], self.words, self.kinds, texts)
 
 
 def drawn(
@@ -67,59 +72,65 @@ def drawn(
     return Corpus(sparse.csr_array(counts), y, np.array(words), kinds)
 
 
-@lru_cache(maxsize=2)
 def reviews(path: str, min_count: int = 5) -> tuple[Corpus, Corpus]:
-    """(train, test) of a file with columns text and label (two of them).
+    """(train, test) of a file with columns text and label (two of them, words or numbers).
 
-    A column `split` (train, test) is kept to; without one, every fourth row is test. Where a
-    column `balanced` marks a half-and-half part of the training rows, that part is the training.
-    Word unigrams in at least `min_count` texts, counted; empty texts are left out.
+    The label that sorts last is +1. A column `split` is kept to: its rows "train" and "test", no
+    others; without one, every fourth row is test. Where a column `balanced` marks a half-and-half
+    part of the training rows, that part is the training. Word unigrams in at least `min_count`
+    training texts, counted; texts without any are left out.
     """
-    frame = table(path, ("text", "label"))
-    test = _is_test(frame)
-    train = ~test
-    if "balanced" in frame.columns:
-        train &= frame["balanced"].to_numpy()
-    y = _signs(path, frame["label"])
-    texts = frame["text"].to_list()
+    status = os.stat(path)
+    return _reviews(path, min_count, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=2)
+def _reviews(path: str, min_count: int, *version: int) -> tuple[Corpus, Corpus]:
+    """As above; `version` tells two states of one file apart."""
+    table = read_table(path, "text", "label")
+    y = _signs(path, table.labels)
+    train, test = _parts(path, table)
     counter = Counter(ngrams=(1, 1), min_count=min_count, binary=False)
-    counts = counter.fit_transform([texts[i] for i in np.flatnonzero(train)])
-    held = counter.transform([texts[i] for i in np.flatnonzero(test)])
+    seen, unseen = (_texts(table, part) for part in (train, test))
+    counts, held = counter.fit_transform(seen), counter.transform(unseen)
     words = np.asarray(counter.vocabulary_)
     kinds = _kinds(counts, y[train])
-    return _filled(Corpus(counts, y[train], words, kinds)), _filled(
-        Corpus(held, y[test], words, kinds)
+    return (
+        _filled(Corpus(counts, y[train], words, kinds, seen)),
+        _filled(Corpus(held, y[test], words, kinds, unseen)),
     )
 
 
-def table(path: str, columns: tuple[str, ...]) -> Any:
-    """The file as a polars DataFrame that has the columns."""
-    import polars as pl
-
-    readers: dict[str, Any] = {
-        ".parquet": pl.read_parquet,
-        ".csv": pl.read_csv,
-        ".jsonl": pl.read_ndjson,
-    }
-    suffix = Path(path).suffix
-    if suffix not in readers:
-        raise_input("data", f"be a file of {', '.join(readers)}", repr(Path(path).name))
-    frame = readers[suffix](path)
-    for name in columns:
-        if name not in frame.columns:
-            raise_input(Path(path).name, f"have a column {name}", ", ".join(frame.columns))
-    return frame
+def column(path: str, name: str) -> Any:
+    """A column of the file; None without it. (n,)"""
+    if name not in read_table(path, "text", label=False).columns:
+        return None
+    return read_table(path, "text", name).labels
 
 
-def _is_test(frame: Any) -> Booleans:
-    if "split" in frame.columns:
-        return (frame["split"] == "test").to_numpy()
-    return np.arange(frame.height) % 4 == 3
+def _parts(path: str, table: Table) -> tuple[Booleans, Booleans]:
+    """Which rows are training, and which are test."""
+    split = column(path, "split") if "split" in table.columns else None
+    if split is None:
+        test = np.arange(len(table)) % 4 == 3
+        train = ~test
+    else:
+        train, test = split == "train", split == "test"
+    if "balanced" in table.columns:
+        train &= np.array([str(b).lower() in ("true", "1") for b in column(path, "balanced")])
+    if not (train.any() and test.any()):
+        came = f"{train.sum()} and {test.sum()}"
+        raise_input(Path(path).name, "have training rows and test rows", came)
+    return train, test
+
+
+def _texts(table: Table, part: Booleans) -> list[str]:
+    return [table.texts[i] for i in np.flatnonzero(part)]
 
 
 def _signs(path: str, labels: Any) -> Floats:
     """-1 for the first of two sorted labels, +1 for the second. (n,)"""
-    classes, index = np.unique(labels.to_numpy(), return_inverse=True)
+    classes, index = np.unique(labels, return_inverse=True)
     if len(classes) != 2:
         raise_input(f"{Path(path).name}: label", "have two values", f"{len(classes)}")
     return np.where(index == 1, 1.0, -1.0)
@@ -133,3 +144,20 @@ def _kinds(counts: sparse.csr_array, y: Floats) -> Any:
 
 def _filled(corpus: Corpus) -> Corpus:
     return corpus.rows(corpus.lengths > 0)
+
+
+def by_corpus(verdicts: Callable[[Any], list[Verdict]]) -> Callable[[Any], list[Verdict]]:
+    """Decide every claim for each file by itself: one may have what another lacks."""
+
+    @wraps(verdicts)
+    def each(rows: Any) -> list[Verdict]:
+        if "corpus" not in rows.columns:
+            return verdicts(rows)
+        parts = rows.group_by("corpus", maintain_order=True)
+        return [
+            replace(verdict, claim=f"{name}: {verdict.claim}")
+            for (name,), part in parts
+            for verdict in verdicts(part)
+        ]
+
+    return each

@@ -11,7 +11,7 @@ import numpy as np
 from keytokens._extras import require
 from keytokens.dynamics.training import float64
 from keytokens.embedding.frequencies import frequency, posterior_difference
-from keytokens.experiments.corpora import Corpus, drawn, reviews
+from keytokens.experiments.corpora import Corpus, by_corpus, drawn, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least
@@ -137,6 +137,7 @@ def _epoch(state: Any, ids: Any, mask: Any, y: Any) -> Any:
     return jax.lax.scan(step, state, (ids, mask, y))[0]
 
 
+@by_corpus
 def verdicts(rows: Any) -> list[Verdict]:
     """The phenomenology, model by model."""
     import polars as pl

@@ -6,7 +6,7 @@ import numpy as np
 
 import keytokens as kt
 from keytokens.embedding.frequencies import frequency, posterior_difference
-from keytokens.experiments.corpora import Corpus, drawn, reviews
+from keytokens.experiments.corpora import Corpus, by_corpus, drawn, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.one_step import name_extremes
 from keytokens.experiments.tools import worst
@@ -58,6 +58,7 @@ def _even(attention: Any, alpha: Any) -> float:
     )
 
 
+@by_corpus
 def verdicts(rows: Any) -> list[Verdict]:
     """The floor, the V, and the tilt at both ends of eta."""
     import polars as pl

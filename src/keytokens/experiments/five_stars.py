@@ -14,12 +14,12 @@ from keytokens.classifier import SelectionClassifier
 from keytokens.embedding.corpus import Corpus as Labelled
 from keytokens.embedding.frequencies import frequency
 from keytokens.embedding.one_step import StageOptions, train_one_step
-from keytokens.experiments.corpora import table
+from keytokens.experiments.corpora import by_corpus, column
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.reviews import ETA
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
-from keytokens.text import Counter
+from keytokens.text import Counter, read_table
 
 MOST = 600
 FREQUENT = 5e-5
@@ -46,17 +46,17 @@ def run(params: dict[str, Any], rng: np.random.Generator, data: str) -> list[dic
 def stars(path: str, rng: np.random.Generator) -> Any:
     """(counts, class 0-4) of train and test, and the words; None without a column `stars`.
 
-    Three-star reviews come from NAME_3star beside the file, where it exists; rows of a class
-    beyond the rarest class's number are dropped, and every fifth row is test.
+    Three-star reviews come from NAME_3star beside the file, where it exists. The split is not
+    kept to, since those have none: rows of a class beyond the rarest class's number are dropped,
+    and every fifth of the rest is test.
     """
-    frames = [table(path, ("text",))]
     beside = Path(path).with_name(f"{Path(path).stem}_3star{Path(path).suffix}")
-    if "stars" not in frames[0].columns:
+    files = [path, str(beside)] if beside.exists() else [path]
+    rated = [column(file, "stars") for file in files]
+    if any(given is None or given.dtype.kind not in "if" for given in rated):
         return None
-    if beside.exists():
-        frames.append(table(str(beside), ("text", "stars")))
-    texts = [text for frame in frames for text in frame["text"]]
-    classes = np.concatenate([frame["stars"].to_numpy() for frame in frames]).astype(int) - 1
+    texts = [text for file in files for text in read_table(file, "text", label=False).texts]
+    classes = np.concatenate(rated).astype(int) - 1
     if set(classes) != set(range(5)):
         return None
     least = np.bincount(classes).min()
@@ -99,6 +99,7 @@ def of_classes(
     return rows
 
 
+@by_corpus
 def verdicts(rows: Any) -> list[Verdict]:
     """The one-step law per class, the order of values, and accuracy."""
     import polars as pl

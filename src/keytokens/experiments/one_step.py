@@ -13,7 +13,7 @@ import numpy as np
 
 from keytokens.embedding.frequencies import frequency, posterior_difference, signed_frequency
 from keytokens.embedding.kernels import CountLoss, Layout, Rows
-from keytokens.experiments.corpora import Corpus, drawn, reviews
+from keytokens.experiments.corpora import Corpus, by_corpus, drawn, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.tools import slope, worst
 from keytokens.experiments.verdict import Verdict, at_most
@@ -92,6 +92,7 @@ def tokens(corpus: Corpus, alpha: Any, step: dict[str, Any]) -> list[dict[str, A
     ]  # fmt: skip
 
 
+@by_corpus
 def verdicts(rows: Any) -> list[Verdict]:
     """Slope, the order of both residuals, and what a random start adds."""
     import polars as pl

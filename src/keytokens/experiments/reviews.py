@@ -17,7 +17,7 @@ from keytokens.embedding.frequencies import frequency, posterior_difference, sig
 from keytokens.embedding.one_step import StageOptions, train_one_step
 from keytokens.embedding.p_training import train_two_stage
 from keytokens.embedding.scores import AttentionScores, logits, weights
-from keytokens.experiments.corpora import Corpus, reviews
+from keytokens.experiments.corpora import Corpus, by_corpus, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
@@ -153,6 +153,7 @@ def selections(scores: AttentionScores, corpus: Corpus) -> list[dict[str, Any]]:
     return rows
 
 
+@by_corpus
 def verdicts(rows: Any) -> list[Verdict]:
     """What the theory says of real text, in order."""
     import polars as pl

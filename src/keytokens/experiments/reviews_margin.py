@@ -14,7 +14,7 @@ from keytokens.embedding.corpus import Corpus as Labelled
 from keytokens.embedding.frequencies import signed_frequency
 from keytokens.embedding.one_step import StageOptions, bare_loss, embed
 from keytokens.embedding.p_training import Space, follow, velocity
-from keytokens.experiments.corpora import Corpus, reviews
+from keytokens.experiments.corpora import Corpus, by_corpus, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.reviews import ETA
 from keytokens.experiments.tools import worst
@@ -77,6 +77,7 @@ def against(
     }  # fmt: skip
 
 
+@by_corpus
 def verdicts(rows: Any) -> list[Verdict]:
     """Certificates, then how far training has come."""
     last = rows.group_by("corpus", maintain_order=True).last()
