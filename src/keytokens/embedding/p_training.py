@@ -7,6 +7,7 @@ The flow slows down exponentially as attention saturates, so it is followed at u
 count kernels alone.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,11 +96,18 @@ def velocity(loss: CountLoss, space: Space, b: Floats) -> Speed:
     return unit
 
 
-def follow(speed: Speed, space: Space, p: Floats, options: StageOptions) -> Flow:
+def follow(
+    speed: Speed,
+    space: Space,
+    p: Floats,
+    options: StageOptions,
+    watch: Callable[[Floats, float], None] | None = None,
+) -> Flow:
     """Follow dp/ds = speed(p) until the direction settles, the norm or the steps run out.
 
     Settled: attention has saturated (the gradient is below 1e-6 of the first one) and between
     norm R/2 and norm R the direction turned by less than `tolerance` (1 - cos).
+    `watch` sees p and its norm after every step.
     """
     stepper = Chebyshev(speed, space.norm, _ERROR)
     step, now, mark, mark_norm = 0.1, speed(p), p, 0.0
@@ -115,6 +123,8 @@ def follow(speed: Speed, space: Space, p: Floats, options: StageOptions) -> Flow
         if norm >= options.norm:
             return Flow(p, norm, k, f"reached norm {options.norm:g} before its direction settled")
         p, now, step = stepper.advance(p, now, step)
+        if watch is not None:
+            watch(p, space.norm(p))
         if step < _REST:
             return Flow(p, norm, k + 1, "came to rest at a finite p: attention need not saturate")
     norm = space.norm(p)

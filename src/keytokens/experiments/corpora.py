@@ -37,7 +37,7 @@ class Corpus:
 
     def rows(self, keep: Booleans) -> "Corpus":
         """The sentences that `keep` picks."""
-        texts = [self.texts[i] for i in np.flatnonzero(keep)] if self.texts else ()
+        texts = [self.texts[i] for i in np.flatnonzero(keep).tolist()] if self.texts else ()
         return Corpus(self.counts[keep], self.y[keep], self.words, self.kinds, texts)
 
 

@@ -15,6 +15,7 @@ from keytokens.experiments.corpora import Corpus, by_corpus, drawn, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least
+from keytokens.experiments.words import name_extremes
 
 MODELS = {"one layer": (1, False), "two layers": (1, True), "four heads": (4, False)}
 WIDTH, RATE, BATCH = 32, 0.02, 50
@@ -170,8 +171,6 @@ def draw(rows: Any) -> dict[str, Any]:
 def _draw_corpus(rows: Any) -> Any:
     import polars as pl
     from matplotlib import pyplot
-
-    from keytokens.experiments.one_step import name_extremes
 
     tokens = rows.filter((pl.col("what") == "token") & (pl.col("seed") == 0))
     figure, axes = pyplot.subplots(2, len(MODELS), figsize=(9.6, 4.8), sharex=True)

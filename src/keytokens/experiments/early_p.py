@@ -5,27 +5,30 @@ from typing import Any
 import numpy as np
 
 import keytokens as kt
-from keytokens.embedding.frequencies import frequency, posterior_difference
+from keytokens.embedding.frequencies import frequency, posterior_difference, signed_frequency
+from keytokens.embedding.kernels import CountLoss
+from keytokens.embedding.one_step import Embedded, StageOptions, bare_loss, embed, without_cls
+from keytokens.embedding.p_training import Space
 from keytokens.experiments.corpora import Corpus, by_corpus, drawn, reviews
 from keytokens.experiments.experiment import Experiment
-from keytokens.experiments.one_step import name_extremes
-from keytokens.experiments.tools import worst
+from keytokens.experiments.reviews_flow import ETA, labelled
+from keytokens.experiments.tools import slope, worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
+from keytokens.experiments.words import name_extremes
 
 # eta |alpha|_max / 2 after the step: small, moderate and large values. On reviews, eta itself.
 REACH = (0.01, 0.1, 1.0, 10.0)
 ETAS = (10.0, 100.0, 800.0, 8000.0)
+WIDTHS = (0, 128, 512, 2048)
 MOST = 1500
 
 
 def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]]:
     """One small step of p on a drawn corpus, beside the law."""
     corpus = drawn(rng, n=400, uneven=params["uneven"])
-    rows = []
-    for reach in REACH:
-        alpha = kt.early_law(corpus.counts, corpus.y, 1.0).alpha
-        rows += rows_of(corpus, 2 * reach / np.abs(alpha).max(), reach)
-    return rows
+    largest = np.abs(signed_frequency(corpus.counts, corpus.y)).max()
+    rows = [row for reach in REACH for row in rows_of(corpus, 2 * reach / largest, reach)]
+    return rows + steps(corpus, 2 / largest, params["draws"], rng)
 
 
 def run_reviews(
@@ -33,7 +36,8 @@ def run_reviews(
 ) -> list[dict[str, Any]]:
     """The same on the training reviews."""
     corpus = reviews(data)[0]
-    return [row for eta in ETAS for row in rows_of(corpus, eta, eta)]
+    rows = [row for eta in ETAS for row in rows_of(corpus, eta, eta)]
+    return rows + steps(corpus, ETA, params["draws"], rng)
 
 
 def rows_of(corpus: Corpus, eta: float, level: float) -> list[dict[str, Any]]:
@@ -51,6 +55,28 @@ def rows_of(corpus: Corpus, eta: float, level: float) -> list[dict[str, Any]]:
     return rows
 
 
+def steps(corpus: Corpus, eta: float, draws: int, rng: np.random.Generator) -> list[dict[str, Any]]:
+    """|E p - law| / |law| after one real step on E and one on p, at several widths."""
+    law = kt.early_law(corpus.counts, corpus.y, eta).attention
+    labels = labelled(corpus)
+    loss = bare_loss(labels)
+    rows = []
+    for d in WIDTHS:
+        for _ in range(draws if d else 1):
+            options = StageOptions(d or None, eta, seed=int(rng.integers(2**31)))
+            found = first_step_of_p(loss, embed(labels, loss, options))
+            off = float(np.linalg.norm(found - law) / np.linalg.norm(law))
+            rows.append({"what": "width", "width": d, "off": off})
+    return rows
+
+
+def first_step_of_p(loss: CountLoss, embedded: Embedded) -> Any:
+    """E p after p = 0 - dL/dp. (V,)"""
+    a = np.zeros(len(embedded.b))
+    space = Space(embedded)
+    return space.logits(space.descent(loss(without_cls(a, embedded.b))[1][:-1, 0])[0])
+
+
 def _even(attention: Any, alpha: Any) -> float:
     """Correlation of E p with |alpha| minus that with alpha: 1 is a V, -1 a line."""
     return float(
@@ -63,7 +89,7 @@ def verdicts(rows: Any) -> list[Verdict]:
     """The floor, the V, and the tilt at both ends of eta."""
     import polars as pl
 
-    law = rows.filter(pl.col("what") == "law")
+    law, width = (rows.filter(pl.col("what") == what) for what in ("law", "width"))
     low, high = (law.filter(pl.col("level") == f()) for f in (law["level"].min, law["level"].max))
     token = rows.filter((pl.col("what") == "token") & (pl.col("posterior").abs() < 0.1))
     small = token.filter(pl.col("level") == law["level"].min())
@@ -80,45 +106,101 @@ def verdicts(rows: Any) -> list[Verdict]:
                 "it grows like eta squared"),
         at_least("For large eta it dominates.", "smallest |tilt| / |dL/da| at the largest eta",
                  worst(high["tilt"], np.min), 1, "above 1 the curve is more tilted than even"),
+        at_most("At infinite width a step on E and one on p follow the law exactly.",
+                "largest relative residual", worst(width.filter(pl.col("width") == 0)["off"]),
+                1e-9, "rounding of sums over the corpus"),
+        at_most("At finite width the noise of E0 covers it, less and less: like d^-1/2.",
+                "|fitted exponent + 1/2|", abs(_exponent(width) + 0.5), 0.15,
+                "a power law over a factor 16 in d"),
     ]  # fmt: skip
 
 
-def draw(rows: Any) -> Any:
-    """E p against alpha, one column an eta, one row a corpus."""
+def _exponent(width: Any) -> float:
+    """The fitted power of d."""
+    finite = width.filter(width["width"] > 0)
+    return slope(np.log(finite["width"].to_numpy()), np.log(finite["off"].to_numpy()))
+
+
+def draw(rows: Any) -> dict[str, Any]:
+    """Against alpha, against Delta, and how far from the law at finite width."""
+    return {
+        "Against the signed frequency": _draw_tokens(rows, "alpha", "α$_s$"),
+        "Against the posterior difference": _draw_tokens(rows, "posterior", "Δ$_s$"),
+        "The tilt, and the law at finite width": _draw_sizes(rows),
+    }
+
+
+def _corpora(rows: Any) -> list[tuple[str, Any]]:
+    """(name, rows) of each corpus."""
+    if "corpus" in rows.columns:
+        return [(name, part) for (name,), part in rows.group_by("corpus", maintain_order=True)]
+    kinds = (("equal frequencies", False), ("uneven frequencies", True))
+    return [(name, rows.filter(rows["uneven"] == uneven)) for name, uneven in kinds]
+
+
+def _draw_tokens(rows: Any, x: str, label: str) -> Any:
+    """E p, one column an eta, one row a corpus."""
     import polars as pl
     from matplotlib import pyplot
 
-    key = "corpus" if "corpus" in rows.columns else "uneven"
-    tokens = rows.filter(pl.col("what") == "token")
-    names, levels = tokens[key].unique(maintain_order=True), sorted(set(tokens["level"]))
+    corpora, on_reviews = _corpora(rows), "corpus" in rows.columns
+    levels = ETAS if on_reviews else REACH
     figure, axes = pyplot.subplots(
-        len(names), len(levels), figsize=(9.6, 2.4 * len(names)), squeeze=False, sharey=True
+        len(corpora), len(levels), figsize=(9.6, 2.4 * len(corpora)), squeeze=False, sharey=True
     )
-    for line, name in zip(axes, names, strict=True):
+    for line, (name, part) in zip(axes, corpora, strict=True):
         for axis, level in zip(line, levels, strict=True):
-            part = tokens.filter((pl.col(key) == name) & (pl.col("level") == level))
+            tokens = part.filter((pl.col("what") == "token") & (pl.col("level") == level))
             axis.axhline(0, color="0.8", lw=0.8)
-            axis.plot(part["alpha"], part["logit"], ".", ms=3)
-            letter = "η" if key == "corpus" else "η max|α| / 2"
-            axis.set(title=f"{letter} = {level:g}", xlabel="α$_s$")
+            axis.plot(tokens[x], tokens["logit"], ".", ms=3)
+            letter = "η" if on_reviews else "η max|α| / 2"
+            axis.set(title=f"{letter} = {level:g}")
             axis.locator_params(axis="x", nbins=4)
-            if key == "corpus":
-                name_extremes(axis, part, "alpha", "logit", count=2)
-        words = name if key == "corpus" else ("uneven" if name else "even") + " frequencies"
-        line[0].set(ylabel=f"{words}\n⟨E$_s$, p⟩, scaled")
+            axis.margins(x=0.12)
+            if on_reviews:
+                name_extremes(axis, tokens, x, "logit", count=2)
+        line[0].set(ylabel=f"{name}\n⟨E$_s$, p⟩, scaled")
+    for axis in axes[-1]:
+        axis.set(xlabel=label)
+    return figure
+
+
+def _draw_sizes(rows: Any) -> Any:
+    import polars as pl
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(7.2, 2.8))
+    for k, (name, part) in enumerate(_corpora(rows)):
+        law, width = (part.filter(pl.col("what") == what) for what in ("law", "width"))
+        finite = width.filter(pl.col("width") > 0)
+        axes[0].loglog(law["level"], law["tilt"], "o-", color=f"C{k}", ms=3, label=name)
+        axes[1].loglog(finite["width"], finite["off"], "o", color=f"C{k}", ms=3)
+        mean = finite.group_by("width", maintain_order=True).agg(pl.col("off").mean())
+        d = mean["width"].to_numpy()
+        axes[1].loglog(d, mean["off"][0] * (d / d[0]) ** -0.5, ":", color=f"C{k}")
+    axes[0].axhline(1, color="0.8", lw=0.8, zorder=0)
+    axes[0].set(xlabel="η" if "corpus" in rows.columns else "η max|α| / 2", ylabel="‖tilt‖ / ‖∂a‖")
+    axes[0].legend()
+    axes[1].plot([], [], "k:", label="d$^{-1/2}$")
+    axes[1].set(xlabel="width d", ylabel="relative distance from the law")
+    axes[1].set_xticks(WIDTHS[1:], [str(d) for d in WIDTHS[1:]])
+    axes[1].minorticks_off()
+    axes[1].legend()
     return figure
 
 
 LOOK = (
-    "Each token's attention logit after one small step of p from 0, against its signed frequency. "
-    "For small η a V, or a parabola, around a negative floor; the term linear in α, of order η², "
-    "tilts it, until for large η the line is all there is."
+    "Each token's attention logit after one small step of p from 0, against its signed frequency "
+    "and against its posterior difference. For small η a V, or a parabola, around a negative "
+    "floor; the term linear in α, of order η², tilts it, until for large η the line is all there "
+    "is. Last figure: the size of that term, and how far real steps at width d are from the law, "
+    "which is the infinite width's."
 )
 EXPERIMENT = Experiment(
     name="early-p",
     title="The first step of p: a V around a negative floor, which tilts",
     run=run,
-    params=[{"uneven": False}, {"uneven": True}],
+    params=[{"uneven": False, "draws": 5}, {"uneven": True, "draws": 5}],
     verdicts=verdicts,
     draw=draw,
     look=LOOK,
@@ -127,6 +209,7 @@ REVIEWS = Experiment(
     name="early-p-reviews",
     title="The first step of p, on real reviews",
     run=run_reviews,
+    params=[{"draws": 1}],
     verdicts=verdicts,
     draw=draw,
     look=LOOK,

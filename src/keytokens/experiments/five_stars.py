@@ -16,9 +16,10 @@ from keytokens.embedding.frequencies import frequency
 from keytokens.embedding.one_step import StageOptions, train_one_step
 from keytokens.experiments.corpora import by_corpus, column
 from keytokens.experiments.experiment import Experiment
-from keytokens.experiments.reviews import ETA
+from keytokens.experiments.reviews_flow import ETA
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
+from keytokens.experiments.words import name_extremes
 from keytokens.text import Counter, read_table
 
 MOST = 600
@@ -137,8 +138,6 @@ def draw(rows: Any) -> dict[str, Any]:
 def _draw_corpus(tokens: Any) -> Any:
     import polars as pl
     from matplotlib import pyplot
-
-    from keytokens.experiments.one_step import name_extremes
 
     stages = tokens["stage"].unique(maintain_order=True)
     figure, axes = pyplot.subplots(len(stages), 5, figsize=(9.6, 4.2), sharex=True, sharey="row")

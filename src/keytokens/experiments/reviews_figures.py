@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keytokens.experiments.one_step import name_extremes
+from keytokens.experiments.words import name_extremes, quoted, shown
 
 BINS = np.linspace(-1, 1, 17)
 
@@ -18,6 +18,9 @@ def phenomenology(rows: Any, stages: Mapping[str, str]) -> Any:
     figure, axes = pyplot.subplots(2, len(stages), figsize=(9.6, 5.4), sharex=True)
     for column, (stage, title) in zip(axes.T, stages.items(), strict=True):
         part = rows.filter((pl.col("what") == "token") & (pl.col("stage") == stage))
+        if stage != "one_step":
+            column[1].set_yscale("symlog", linthresh=1)
+            column[1].yaxis.set_major_formatter("{x:g}")
         for axis, name in zip(column, ("value", "logit"), strict=True):
             axis.axhline(0, color="0.85", lw=0.8, zorder=0)
             axis.plot(part["posterior"], part[name], ".", ms=2, color="0.7", rasterized=True)
@@ -25,8 +28,10 @@ def phenomenology(rows: Any, stages: Mapping[str, str]) -> Any:
             if part[name].std() > 0:
                 name_extremes(axis, part, "posterior", name)
         column[0].set(title=title)
-        column[1].set_yscale("symlog", linthresh=1)
         column[1].set(xlabel="posterior difference Δ$_s$")
+        if stage == "one_step":
+            column[1].text(0.5, 0.55, "p has not moved yet", ha="center", fontsize=8, color="0.4",
+                           transform=column[1].transAxes)  # fmt: skip
     axes[0, 0].set(ylabel="⟨E$_s$, v⟩")
     axes[1, 0].set(ylabel="⟨E$_s$, p⟩, in standard deviations")
     return figure
@@ -42,45 +47,79 @@ def _binned(axis: Any, x: Any, y: Any) -> None:
 
 
 def selected(rows: Any, stages: Mapping[str, str]) -> Any:
-    """Left: which token is heaviest in how many test reviews. Right: accuracy against width."""
+    """Above: which token is heaviest in how many test reviews. Below: accuracy; undecided."""
     import polars as pl
     from matplotlib import pyplot
 
-    shown = [stage for stage in stages if stage != "one_step"]
-    figure, axes = pyplot.subplots(1, 4, figsize=(9.6, 3))
-    for axis, stage in zip(axes, shown, strict=False):
+    figure, axes = pyplot.subplots(2, 3, figsize=(9.6, 5.6))
+    for axis, stage in zip(axes[0], list(stages)[1:], strict=True):
         part = rows.filter((pl.col("what") == "selected") & (pl.col("stage") == stage))
-        axis.barh(part["word"].to_list()[::-1], part["share"].to_list()[::-1], color="C0")
+        names = [quoted(word) for word in part["word"]]
+        axis.barh(range(len(names)), part["share"], color="C0")
+        axis.set_yticks(range(len(names)), names, parse_math=False)
+        axis.invert_yaxis()
         axis.set(title=stages[stage], xlabel="share of test reviews")
-    model = rows.filter(pl.col("what") == "model").with_columns(
-        place=pl.when(pl.col("d") == 0).then(8192).otherwise(pl.col("d"))
-    )
-    for (stage,), part in model.sort("place").group_by("stage", maintain_order=True):
-        axes[3].plot(part["place"], part["test"], "o-", label=stages[stage])
-    places = sorted(set(model["place"]))
-    axes[3].set(xscale="log", xlabel="width d", ylabel="test accuracy")
-    axes[3].set_xticks(places, ["∞" if p == 8192 else str(p) for p in places])
-    axes[3].minorticks_off()
-    axes[3].legend(fontsize=7)
+    _by_width(axes[1, 0], rows.filter(pl.col("what") == "model"), stages)
+    _along(axes[1, 1:], rows.filter(pl.col("what") == "path"))
     return figure
+
+
+def _by_width(axis: Any, model: Any, stages: Mapping[str, str]) -> None:
+    """Test accuracy of every stage against the width."""
+    import polars as pl
+
+    place = pl.when(pl.col("d") == 0).then(8192).otherwise(pl.col("d"))
+    model = model.with_columns(place=place).sort("place")
+    for stage, title in stages.items():
+        part = model.filter(pl.col("stage") == stage)
+        axis.plot(part["place"], part["test"], "o-", ms=4, label=title)
+    places = sorted(set(model["place"]))
+    axis.set(xscale="log", xlabel="width d", ylabel="test accuracy")
+    axis.set_xticks(places, ["∞" if p == 8192 else str(p) for p in places])
+    axis.minorticks_off()
+    axis.legend(fontsize=7)
+
+
+def _along(axes: Any, path: Any) -> None:
+    """Test accuracy and undecided reviews along the flow, a line a width."""
+    for k, d in enumerate(sorted(set(path["d"]), key=lambda d: d or 1e9)):
+        part = path.filter(path["d"] == d)
+        for axis, column in zip(axes, ("test", "undecided"), strict=True):
+            axis.plot(part["length"], part[column], "o-", ms=3, color=f"C{k}",
+                      label=f"d = {d}" if d else "infinite width")  # fmt: skip
+    for axis, words in zip(axes, ("test accuracy", "undecided (no weight of .9)"), strict=True):
+        axis.set(xscale="log", xlabel="‖p‖", ylabel=words)
+        axis.set_xticks([1, 4, 16, 64], ["1", "4", "16", "64"])
+        axis.minorticks_off()
+    axes[1].set(ylim=(0, 1.02))
+    axes[0].legend(fontsize=7)
 
 
 def read(rows: Any, stages: Mapping[str, str]) -> Any:
-    """Ten reviews as lines of text: label, logit, heaviest tokens with their weights."""
+    """Ten reviews: how each begins, and a line a stage. Blue: the label's sign, red: the other."""
     import polars as pl
     from matplotlib import pyplot
 
-    shown = [stage for stage in stages if stage != "one_step"]
-    figure, axes = pyplot.subplots(len(shown), 1, figsize=(9.6, 6.6))
-    for axis, stage in zip(axes, shown, strict=True):
-        part = rows.filter((pl.col("what") == "review") & (pl.col("stage") == stage))
-        axis.axis("off")
-        axis.set_title(stages[stage], loc="left")
-        for k, row in enumerate(part.iter_rows(named=True)):
-            y = 1 - (k + 0.5) / part.height
+    reviews = rows.filter(pl.col("what") == "review")
+    indices = reviews["index"].unique(maintain_order=True).to_list()
+    lines = len(indices) * (len(stages) + 1.5)
+    figure, axis = pyplot.subplots(figsize=(9.6, 0.155 * lines))
+    axis.axis("off")
+    axis.set(xlim=(0, 1), ylim=(lines, 0))
+    for k, index in enumerate(indices):
+        top = k * (len(stages) + 1.5) + 0.5
+        part = reviews.filter(pl.col("index") == index)
+        sign = "+" if part["label"][0] > 0 else "−"
+        _line(axis, 0, top, f"{sign}  {part['begins'][0]} …", weight="bold")
+        for j, row in enumerate(part.iter_rows(named=True), 1):
             right = row["label"] * row["logit"] > 0
-            label = "+" if row["label"] > 0 else "−"
-            axis.text(0, y, f"{label}  {row['logit']:+.2f}", color="C0" if right else "C1",
-                      family="DejaVu Sans Mono", fontsize=7.5, va="center")  # fmt: skip
-            axis.text(0.12, y, row["word"], fontsize=7.5, va="center")
+            _line(axis, 0.02, top + j, stages[row["stage"]])
+            _line(axis, 0.135, top + j, f"{row['logit']:+.2f}", color="C0" if right else "C1")
+            _line(axis, 0.18, top + j, row["word"])
+            _line(axis, 0.58, top + j, row["passage"])
     return figure
+
+
+def _line(axis: Any, x: float, y: float, text: str, **kind: Any) -> None:
+    plain = shown(text.replace("<br />", " ").replace("\n", " "))
+    axis.text(x, y, plain, fontsize=6.2, va="center", parse_math=False, **kind)
