@@ -129,9 +129,9 @@ def draw(rows: Any) -> dict[str, Any]:
     """Distance, margin ratio, undecided and moved reviews; then who is undecided, by corpus."""
     drawn = {"Along the flow": _draw_path(rows.filter(rows["what"] == "point"))}
     for (name,), part in rows.group_by("corpus", maintain_order=True):
-        drawn[f"{name}: what the undecided reviews waver between, and ten of them"] = _draw_open(
-            part
-        )
+        if (part["what"] == "pair").any():
+            caption = f"{name}: what the undecided reviews waver between, and ten of them"
+            drawn[caption] = _draw_open(part)
     return drawn
 
 
