@@ -251,6 +251,7 @@ def test_names_of_points_do_not_cover_each_other() -> None:
                          "word": ["one", "two", "three $", "four", "."]})  # fmt: skip
     axis.plot(rows["x"], rows["y"], ".")
     name_extremes(axis, rows, "x", "y", count=4)
+    figure.canvas.draw()
     renderer = figure.canvas.get_renderer()
     boxes = [Text.get_window_extent(text, renderer) for text in axis.texts]  # no arrows
     assert len(boxes) == 5
