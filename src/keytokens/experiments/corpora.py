@@ -76,9 +76,9 @@ def reviews(path: str, min_count: int = 5) -> tuple[Corpus, Corpus]:
     """(train, test) of a file with columns text and label (two of them, words or numbers).
 
     The label that sorts last is +1. A column `split` is kept to: its rows "train" and "test", no
-    others; without one, every fourth row is test. Where a column `balanced` marks a half-and-half
-    part of the training rows, that part is the training. Word unigrams in at least `min_count`
-    training texts, counted; texts without any are left out.
+    others; without one, every fourth row of either label is test. Where a column `balanced` marks
+    a half-and-half part of the training rows, that part is the training. Word unigrams in at least
+    `min_count` training texts, counted; texts without any are left out.
     """
     status = os.stat(path)
     return _reviews(path, min_count, status.st_mtime_ns, status.st_size)
@@ -89,7 +89,7 @@ def _reviews(path: str, min_count: int, *version: int) -> tuple[Corpus, Corpus]:
     """As above; `version` tells two states of one file apart."""
     table = read_table(path, "text", "label")
     y = _signs(path, table.labels)
-    train, test = _parts(path, table)
+    train, test = _parts(path, table, y)
     counter = Counter(ngrams=(1, 1), min_count=min_count, binary=False)
     seen, unseen = (_texts(table, part) for part in (train, test))
     counts, held = counter.fit_transform(seen), counter.transform(unseen)
@@ -108,11 +108,11 @@ def column(path: str, name: str) -> Any:
     return read_table(path, "text", name).labels
 
 
-def _parts(path: str, table: Table) -> tuple[Booleans, Booleans]:
+def _parts(path: str, table: Table, y: Floats) -> tuple[Booleans, Booleans]:
     """Which rows are training, and which are test."""
     split = column(path, "split") if "split" in table.columns else None
     if split is None:
-        test = np.arange(len(table)) % 4 == 3
+        test = np.where(y > 0, np.cumsum(y > 0), np.cumsum(y < 0)) % 4 == 0
         train = ~test
     else:
         train, test = split == "train", split == "test"
