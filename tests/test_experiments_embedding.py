@@ -84,7 +84,7 @@ def test_reviews_are_split_and_empty_texts_left_out(data: Path) -> None:
 
 def written(path: Path, **columns: Any) -> str:
     n = len(next(iter(columns.values())))
-    frame = {"text": ["a b c d e"] * n, "label": [0, 1] * (n // 2)} | columns
+    frame = {"text": ["a b c", "c d e"] * (n // 2), "label": [0, 1] * (n // 2)} | columns
     pl.DataFrame(frame).write_csv(path)
     return str(path)
 
@@ -105,9 +105,25 @@ def test_a_file_without_training_or_test_rows_is_refused(tmp_path: Path) -> None
         read_reviews(path)
 
 
-def test_three_labels_are_refused(tmp_path: Path) -> None:
-    path = written(tmp_path / "three.csv", label=["a", "b", "c"] * 4)
-    with pytest.raises(kt.InputError, match=r"three.csv: label must have two values; got 3"):
+BARREN = {
+    r"stands more often under one label; got none": {"text": ["the same"] * 40},
+    r"test rows with a word of the training rows; got none": {
+        "text": ["good film", "bad film"] * 15 + ["unseen", "unknown"] * 5,
+        "split": ["train"] * 30 + ["test"] * 10,
+    },
+}
+
+
+@pytest.mark.parametrize("message", BARREN)
+def test_files_that_teach_or_try_nothing_are_refused(message: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "barren.csv", label=[0, 1] * 20, **BARREN[message])
+    with pytest.raises(kt.InputError, match=message):
+        read_reviews(path)
+
+
+def test_four_labels_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "three.csv", label=["a", "b", "c", "d"] * 3)
+    with pytest.raises(kt.InputError, match=r"three.csv: label must have two values; got 4"):
         read_reviews(path)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from keytokens._checks import Booleans, Floats
+from keytokens.embedding.frequencies import signed_frequency
 from keytokens.errors import raise_input
 from keytokens.experiments.verdict import Verdict
 from keytokens.text import Counter, Table, read_table
@@ -95,10 +96,20 @@ def _reviews(path: str, min_count: int, *version: int) -> tuple[Corpus, Corpus]:
     counts, held = counter.fit_transform(seen), counter.transform(unseen)
     words = np.asarray(counter.vocabulary_)
     kinds = _kinds(counts, y[train])
-    return (
+    parts = (
         _filled(Corpus(counts, y[train], words, kinds, seen)),
         _filled(Corpus(held, y[test], words, kinds, unseen)),
     )
+    _check_content(Path(path).name, *parts)
+    return parts
+
+
+def _check_content(name: str, train: Corpus, test: Corpus) -> None:
+    """Something to learn, and something to try it on."""
+    if not len(test.y):
+        raise_input(name, "have test rows with a word of the training rows", "none")
+    if not np.abs(signed_frequency(train.counts, train.y)).max() > 1e-12:
+        raise_input(name, "have a word that stands more often under one label", "none")
 
 
 def column(path: str, name: str) -> Any:
