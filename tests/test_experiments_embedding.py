@@ -90,11 +90,11 @@ def written(path: Path, **columns: Any) -> str:
 
 
 def test_the_split_and_the_balanced_part_are_kept_to(tmp_path: Path) -> None:
-    split = ["train"] * 12 + ["test"] * 4 + ["validation"] * 4
-    balanced = [True] * 8 + [False] * 12
+    split = ["train"] * 24 + ["test"] * 4 + ["validation"] * 4
+    balanced = [True] * 16 + [False] * 16
     path = written(tmp_path / "parts.csv", split=split, balanced=balanced)
     train, test = read_reviews(path)
-    assert (len(train.y), len(test.y)) == (8, 4)
+    assert (len(train.y), len(test.y)) == (16, 4)
     train, test = read_reviews(written(tmp_path / "whole.csv", other=[0] * 20))
     assert (len(train.y), len(test.y), test.y.sum()) == (16, 4, 0)
 

@@ -15,6 +15,7 @@ from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
 
+RATIOS = ("largest frequency over smallest", "|mean label|", "spread of lengths over their mean")
 RULES = ("signed frequency", "posterior difference")
 
 
@@ -154,8 +155,7 @@ def draw(rows: Any) -> dict[str, Any]:
 
     part = rows.filter(rows["rule"] == RULES[0])
     facts = rows.columns[rows.columns.index("sentences") : rows.columns.index("feasible")]
-    body = [[f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}" for value in part[name]]
-            for name in facts]  # fmt: skip
+    body = [[_figure(name, value) for value in part[name]] for name in facts]
     body += [list(map(_answer, rows.filter(rows["rule"] == r)["feasible"])) for r in RULES]
     figure, axis = pyplot.subplots(figsize=(9.6, 0.22 * (len(body) + 1)))
     axis.axis("off")
@@ -180,6 +180,15 @@ def _caption(rows: Any) -> str:
 def _names(rows: Any) -> Any:
     """What each row is about."""
     return rows["corpus"] if "corpus" in rows.columns else [DRAWN[k] for k in rows["partly"]]
+
+
+def _figure(name: str, value: float) -> str:
+    """A count, a ratio, or a share in per cent."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if name not in RATIOS:
+        return f"{value:.2%}"
+    return f"{value:,.0f}" if value > 1e3 else f"{value:.3g}"
 
 
 def _answer(feasible: float) -> str:

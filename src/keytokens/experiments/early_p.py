@@ -168,6 +168,7 @@ def _draw_tokens(rows: Any, x: str, label: str) -> Any:
 def _draw_sizes(rows: Any) -> Any:
     import polars as pl
     from matplotlib import pyplot
+    from matplotlib.ticker import LogLocator
 
     figure, axes = pyplot.subplots(1, 2, figsize=(7.2, 2.8))
     for k, (name, part) in enumerate(_corpora(rows)):
@@ -185,6 +186,8 @@ def _draw_sizes(rows: Any) -> Any:
     axes[1].set(xlabel="width d", ylabel="relative distance from the law")
     axes[1].set_xticks(WIDTHS[1:], [str(d) for d in WIDTHS[1:]])
     axes[1].minorticks_off()
+    axes[1].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes[1].yaxis.set_major_formatter("{x:g}")
     axes[1].legend()
     return figure
 

@@ -59,20 +59,25 @@ def selected(rows: Any, stages: Mapping[str, str]) -> Any:
         axis.set_yticks(range(len(names)), names, parse_math=False)
         axis.invert_yaxis()
         axis.set(title=stages[stage], xlabel="share of test reviews")
-    _by_width(axes[1, 0], rows.filter(pl.col("what") == "model"), stages)
-    _along(axes[1, 1:], rows.filter(pl.col("what") == "path"))
+    path = rows.filter(pl.col("what") == "path")
+    _by_width(axes[1, 0], rows.filter(pl.col("what") == "model"), path, stages)
+    _along(axes[1, 1:], path)
     return figure
 
 
-def _by_width(axis: Any, model: Any, stages: Mapping[str, str]) -> None:
-    """Test accuracy of every stage against the width."""
+def _by_width(axis: Any, model: Any, path: Any, stages: Mapping[str, str]) -> None:
+    """Test accuracy of every stage against the width; of the flow at a norm that all reached."""
     import polars as pl
 
+    reached = path.group_by("d").agg(pl.col("length").max())["length"].min()
+    flow = path.filter(pl.col("length") < 1.2 * reached).group_by("d").last()
     place = pl.when(pl.col("d") == 0).then(8192).otherwise(pl.col("d"))
+    model = pl.concat([model.filter(pl.col("stage") != "two_stage"), flow], how="diagonal_relaxed")
     model = model.with_columns(place=place).sort("place")
     for stage, title in stages.items():
         part = model.filter(pl.col("stage") == stage)
-        axis.plot(part["place"], part["test"], "o-", ms=4, label=title)
+        at = f", norm {reached:.0f}" if stage == "two_stage" else ""
+        axis.plot(part["place"], part["test"], "o-", ms=4, label=title + at)
     places = sorted(set(model["place"]))
     axis.set(xscale="log", xlabel="width d", ylabel="test accuracy")
     axis.set_xticks(places, ["∞" if p == 8192 else str(p) for p in places])
