@@ -215,3 +215,20 @@ def test_network_gradients_by_differences() -> None:
                 moved[name][place] += sign * 1e-5
                 rise.append(gradients(loss, moved)[0])
             assert gradient[name][place] == pytest.approx((rise[0] - rise[1]) / 2e-5, abs=1e-8)
+
+
+def test_the_flow_at_finite_width_has_the_same_bits_on_any_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    rng = np.random.default_rng(0)
+    counts = sparse.random_array((60, 5000), density=0.01, rng=rng, format="csr")
+    counts.data[:] = 1.0
+    corpus = Corpus(counts, rng.integers(0, 2, 60), 2, np.ones(60))
+    found = []
+    for cores in (1, 2):
+        monkeypatch.setattr("os.sched_getaffinity", lambda pid, cores=cores: set(range(cores)))
+        with threadpoolctl.threadpool_limits(cores):
+            options = StageOptions(width=256, eta=300.0, steps=8)
+            found.append(train_two_stage(corpus, options).scores.attention)
+    assert np.array_equal(*found)
