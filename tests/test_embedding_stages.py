@@ -222,7 +222,7 @@ def test_the_flow_at_finite_width_has_the_same_bits_on_any_threads(
 ) -> None:
     threadpoolctl = pytest.importorskip("threadpoolctl")
     rng = np.random.default_rng(0)
-    counts = sparse.random_array((60, 5000), density=0.01, rng=rng, format="csr")
+    counts = sparse.random_array((60, 5002), density=0.01, rng=rng, format="csr")
     counts.data[:] = 1.0
     corpus = Corpus(counts, rng.integers(0, 2, 60), 2, np.ones(60))
     found = []
