@@ -194,6 +194,20 @@ WRONG = {
     ),
     "heads must be at least 1; got 0": dict(heads=0),
     "got nonsense": dict(options={"nonsense": 1}),
+    "options must be a dictionary; got [1]": dict(options=[1]),
+    "options['prior'] must be a number; got 'x'": dict(options={"prior": "x"}),
+    "options['value_ridge'] must be zero or positive; got -1": dict(options={"value_ridge": -1}),
+    "options['width'] must be at least 1; got 0": dict(training="network", options={"width": 0}),
+    "options['optimiser'] must be one of 'adam', 'descent'; got 'sgd'": dict(
+        training="network", options={"optimiser": "sgd"}
+    ),
+    "options['rate'] must be small enough for the numbers to stay finite; got 1e+300": dict(
+        training="network", options={"rate": 1e300}
+    ),
+    "n_jobs must be at least 1; got 0": dict(n_jobs=0),
+    "y must be a sequence of labels; got NoneType": dict(y=None),
+    "y must hold classes: whole numbers, strings or booleans": dict(y=[0.5, 1.5] * 5),
+    "The classes, ['no'], are not in class_weight": dict(class_weight={"yes": 2, "maybe": 3}),
 }
 
 
@@ -204,6 +218,23 @@ def test_bad_input_is_named(message: str) -> None:
     with pytest.raises(kt.InputError) as caught:
         kt.KeyTokenClassifier(**given).fit(*data)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("weight", [[-1.0] * 10, [float("nan")] * 10, [0.0] * 10, [1.0] * 9])
+def test_wrong_weights_are_input_errors(weight) -> None:
+    with pytest.raises(kt.InputError, match="weight"):
+        kt.KeyTokenClassifier().fit(TEXTS, LABELS, weight)
+
+
+def test_a_wrong_parameter_is_told_before_any_text_is_counted() -> None:
+    def never(text: str) -> list[str]:
+        raise AssertionError("counted")
+
+    for wrong in (dict(selectivity=2), dict(training="best"), dict(n_jobs=0)):
+        with pytest.raises(kt.InputError):
+            kt.KeyTokenClassifier(tokenizer=never, **wrong).fit(TEXTS, LABELS)
+    with pytest.raises(kt.InputError, match="repeat"):
+        kt.KeyTokenClassifier(tokenizer=never).fit(["a"] * 300, list(range(300)))
 
 
 def test_questions_before_the_fit_are_refused() -> None:

@@ -14,11 +14,12 @@ from keytokens.embedding.joint import (
     JointOptions,
     continue_joint,
     joint_problem,
+    sharpened,
     train_joint,
 )
 from keytokens.embedding.kernels import Layout, Rows
 from keytokens.embedding.lbfgs import minimise
-from keytokens.embedding.scores import logits
+from keytokens.embedding.scores import AttentionScores, logits
 
 
 def valley(x):
@@ -107,6 +108,62 @@ def test_the_dial_goes_from_even_to_one_token() -> None:
     assert effective == sorted(effective, reverse=True)
     assert effective[0] > 5
     assert effective[-1] < 1.5
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_sharpening_up_to_signs_changes_no_decision(kappa: float, classes: int) -> None:
+    corpus = planted(n=120, classes=classes)
+    teacher = train_joint(corpus, JointOptions()).scores
+    layout = Layout.of(corpus.positive.shape[1])
+    a, b = sharpened(teacher, np.ones(corpus.counts.shape[1]), layout, kappa, floor=0.0)
+    sharp = to_scores(np.hstack([a, b]), layout, np.zeros(teacher.n_outputs))
+    before, after = (logits(model, corpus.counts) for model in (teacher, sharp))
+    if classes == 2:
+        assert np.array_equal(before > 0, after > 0)
+    else:
+        assert np.array_equal(before.argmax(axis=1), after.argmax(axis=1))
+
+
+def test_sharpened_scores_by_hand() -> None:
+    teacher = AttentionScores([[0.0, 1.0, 0.0]], [[[3.0, -2.0, 0.0]]], [1.0])
+    often, layout = np.array([1.0, 3.0]), Layout.of(1)  # beta = 4, -1, 1; mean |beta| = 7/4
+    a, b = sharpened(teacher, often, layout, 2.0, floor=0.25)
+    moved = np.log(np.array([4, 1, 1]) / 1.75 + 0.25)
+    assert a[:, 0] == pytest.approx(2 * moved + [0, 2, 0])
+    assert b[:, 0].tolist() == [1, -1, 1]
+    a, b = sharpened(teacher, often, layout, 0.5, floor=0.25)
+    assert a[:, 0] == pytest.approx(0.5 * moved + [0, 1, 0])
+    assert b[:, 0].tolist() == [2, -1, 1]
+
+
+def test_few_tokens_decide_nearly_as_well_as_all() -> None:
+    corpus = planted(n=600)
+    fitted = [train_joint(corpus, JointOptions(selectivity=s)).scores for s in (0.0, 0.6)]
+    right = [(logits(one, corpus.counts)[:, 0] > 0) == corpus.labels for one in fitted]
+    effective = [effective_tokens(one, corpus.counts).mean() for one in fitted]
+    assert right[1].mean() > right[0].mean() - 0.02
+    assert effective[1] < effective[0] / 3
+
+
+@pytest.mark.parametrize("how", [dict(heads=2), dict(per_class=True), dict(cls_token=False)])
+def test_the_dial_turns_with_several_maps_and_without_cls(how: dict) -> None:
+    corpus = planted(n=150, classes=3)
+    even, sharp = (
+        train_joint(corpus, JointOptions(selectivity=s, **how)).scores for s in (0.0, 0.7)
+    )
+    effective = [effective_tokens(one, corpus.counts).mean() for one in (even, sharp)]
+    assert effective[1] < effective[0] / 2
+    assert (logits(sharp, corpus.counts).argmax(axis=1) == corpus.labels).mean() > 0.85
+
+
+def test_the_dial_holds_out_rows_in_both_rounds() -> None:
+    corpus = planted(n=400)
+    options = JointOptions(held_out_from=100, selectivity=0.6)
+    fitted = train_joint(corpus, options)
+    assert fitted.held_out is not None
+    assert fitted.held_out.accuracy > 0.85
+    assert "held-out loss was lowest" in fitted.reason
 
 
 def test_held_out_loss_chooses_the_iterations_of_the_refit() -> None:

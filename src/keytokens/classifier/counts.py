@@ -107,7 +107,7 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
         classes, labels = np.unique(y, return_inverse=True)
         corpus = self._corpus(X, labels, classes, sample_weight)
         again = self.warm_start and hasattr(self, "scores_") and self.training == "joint"
-        if again and np.array_equal(classes, self.classes_):
+        if again and self.selectivity == 0 and np.array_equal(classes, self.classes_):
             found = continue_joint(corpus, options, self._raw_scores(), seen=0.0)
         else:
             found = training.run(corpus, options)
@@ -204,7 +204,8 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
         return self._logits(X)
 
     def _logits(self, X: Any) -> Floats:
-        raw = logits(self.scores_, self._asked(X), self.n_jobs)
+        counts = self._asked(X)
+        raw = logits(self.scores_, counts, self.n_jobs)
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
     def predict(self, X: Any) -> np.ndarray:
@@ -223,7 +224,8 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
         """The tokens these rows select, and the Att-SVM certificate of that selection."""
         from keytokens.classifier.certified import certify_selection
 
-        return certify_selection(self.scores_, self._asked(X))
+        counts = self._asked(X)
+        return certify_selection(self.scores_, counts)
 
     def _asked(self, X: Any) -> sparse.csr_array:
         """Counts to answer about, checked."""

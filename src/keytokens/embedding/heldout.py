@@ -57,6 +57,7 @@ class Watch:
         self.loss, self.target = loss, target[self.held]
         self.weight = weight[self.held] / weight.sum()
         self.best: HeldOut | None = None
+        self.x: Floats | None = None  # the best iterate
 
     def __call__(self, iteration: int, x: Floats) -> bool:
         """True once the loss has not fallen for a while."""
@@ -65,6 +66,7 @@ class Watch:
         loss = float(self.weight @ row_losses(f / tau, self.target))
         if self.best is None or loss < self.best.loss:
             accuracy = float(self.weight @ hits(f, self.target))
+            self.x = x
             self.best = HeldOut(iteration, loss, accuracy, len(self.held), tau)
         return iteration >= self.best.iterations + _PATIENCE
 

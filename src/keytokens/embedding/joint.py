@@ -7,6 +7,8 @@ log-ratio of s, where one step on the embedding would send it, and T the mean le
 which attention averages over: x = 0 is a cautious naive Bayes, and a token without evidence stays
 there. Large data stop on held-out loss, then all of it is trained for that many iterations; small
 data are trained to convergence.
+
+Selective training is a second round about a sharpened copy of the first one's answer.
 """
 
 from dataclasses import dataclass, replace
@@ -16,8 +18,8 @@ from numba import njit
 
 from keytokens._checks import Floats
 from keytokens.embedding.corpus import Corpus, Fitted, from_scores, to_scores
-from keytokens.embedding.frequencies import log_ratio, posterior_difference
-from keytokens.embedding.heldout import HeldOut, Watch, held_out_rows
+from keytokens.embedding.frequencies import log_ratio
+from keytokens.embedding.heldout import HeldOut, Watch, held_out_rows, temperature
 from keytokens.embedding.kernels import CountLoss, Layout, Rows
 from keytokens.embedding.lbfgs import Minimum, minimise
 from keytokens.embedding.scores import AttentionScores
@@ -34,8 +36,9 @@ class JointOptions:
     least_ratio: float = 0.3
     attention_ridge: float = 1.0
     value_ridge: float = 2.0
+    selective_ridge: float = 3.0
     iterations: int = 1000
-    tolerance: float = 1e-8
+    tolerance: float = 1e-5
     held_out_from: int = 10_000
     seed: int = 0
     cls_token: bool = True
@@ -62,18 +65,40 @@ def token_ratios(corpus: Corpus) -> Floats:
     return np.column_stack(ratios)
 
 
-def selective_logits(corpus: Corpus, selectivity: float) -> Floats:
-    """a_s = kappa log(.05 + max_k |Delta_sk|), kappa = 4 selectivity / (1 - selectivity). (V+1,)
+def sharpness(selectivity: float) -> float:
+    """kappa = 2 s / (1 - s): 0 leaves the attention even, from 1 on values are signs."""
+    return min(2 * selectivity / max(1 - selectivity, 1e-300), 1e5)
 
-    Delta is shrunk for rare tokens; <cls> gets the average. At 1 one token holds all the weight.
+
+def sharpened(
+    teacher: AttentionScores, often: Floats, layout: Layout, kappa: float, floor: float = 0.05
+) -> tuple[Floats, Floats]:
+    """Move the size of the values into the attention. (V+1, M), (V+1, P)
+
+        beta_s = b_s + bias,    c_s = e^{a_s} beta_s,
+        a'_s = a_s + kappa log |beta_s|,  b'_s = sign(beta_s) |beta_s|^{1 - kappa}     (kappa <= 1)
+        a'_s = kappa log |c_s|,           b'_s = sign(beta_s)                          (kappa >= 1)
+
+    Up to kappa = 1 every e^{a'} b' is still c, so every text's decision is the teacher's: only the
+    common 1 / Z differs. Several outputs share the size max_k |beta_sk - mean_k beta_sk|. Sizes are
+    relative to their mean over the tokens seen (`often`), to which `floor` is added for the logs.
     """
-    counts, weight = corpus.counts, corpus.weight
-    often = counts.T @ weight
-    delta = posterior_difference(counts, 2 * corpus.positive - 1, weight)
-    shrunk = np.abs(delta).max(axis=1) * often / (often + 3)
-    kappa = min(4 * selectivity / max(1 - selectivity, 1e-300), 1e5)
-    logits = kappa * np.log(0.05 + shrunk)
-    return np.append(logits, often @ logits / max(often.sum(), 1e-300))
+    M = layout.n_maps
+    theta = from_scores(teacher, layout)
+    a = np.where(np.isfinite(theta[:, :M]), theta[:, :M], 0.0)
+    beta = theta[:, M:] + teacher.bias[list(layout.pair_out)] / (layout.n_pairs / layout.n_outputs)
+    logits, values = np.empty_like(a), np.empty_like(beta)
+    for m in range(M):
+        own = [p for p, its in enumerate(layout.pair_map) if its == m]
+        b = beta[:, own]
+        if len(own) > 1:
+            b = b - b.mean(axis=1, keepdims=True)
+        size = np.abs(b).max(axis=1)
+        mean = often @ size[:-1] / max(often.sum(), 1e-300)
+        moved = np.log(size / max(mean, 1e-300) + floor)
+        logits[:, m] = max(kappa, 1.0) * a[:, m] + kappa * moved
+        values[:, own] = b / np.maximum(size, 1e-300)[:, None] * size[:, None] ** max(1 - kappa, 0)
+    return logits, values
 
 
 class JointProblem:
@@ -107,8 +132,10 @@ def _pull_back(gradient: Floats, scale: Floats, ridge: Floats, x: Floats, out: F
     return total
 
 
-def joint_problem(corpus: Corpus, rows: Rows, options: JointOptions) -> JointProblem:
-    """Scales, ridges and the <cls> token for these rows."""
+def joint_problem(
+    corpus: Corpus, rows: Rows, options: JointOptions, teacher: AttentionScores | None = None
+) -> JointProblem:
+    """Scales, ridges and the <cls> token for these rows; about a sharpened teacher, if any."""
     layout = Layout.of(corpus.positive.shape[1], options.heads, options.per_class)
     M, total = layout.n_maps, corpus.weight.sum()
     ratios, length = token_ratios(corpus)[:, list(layout.pair_out)], mean_length(corpus)
@@ -117,26 +144,67 @@ def joint_problem(corpus: Corpus, rows: Rows, options: JointOptions) -> JointPro
     scale[:-1, M:] = S * np.sqrt(ratios**2 + options.least_ratio**2)
     scale[-1, M:] = S
     offset = np.zeros_like(scale)
-    offset[:, :M] = selective_logits(corpus, options.selectivity)[:, None]
     offset[:-1, M:] = options.prior * length / options.heads * ratios
     if not options.cls_token:
         offset[-1, :M], scale[-1] = -np.inf, 0.0
     ridge = np.full(layout.width, options.value_ridge / total)
     ridge[:M] = options.attention_ridge / total
-    return JointProblem(corpus.loss(rows, layout), offset, scale, ridge)
+    problem = JointProblem(corpus.loss(rows, layout), offset, scale, ridge)
+    if teacher is not None:
+        _sharpen(problem, corpus, options, teacher)
+    return problem
+
+
+def _sharpen(
+    problem: JointProblem, corpus: Corpus, options: JointOptions, teacher: AttentionScores
+) -> None:
+    """Begin at the sharpened teacher, its values at the scale that fits these rows best."""
+    loss, M = problem.loss, problem.loss.layout.n_maps
+    often = corpus.counts.T @ corpus.weight
+    logits, values = sharpened(teacher, often, loss.layout, sharpness(options.selectivity))
+    loss.bias[:] = 0.0  # it is in the values now
+    problem.offset[:, M:] = values
+    problem.offset[:, :M] = np.where(np.isfinite(problem.offset[:, :M]), logits, -np.inf)
+    loss(problem.offset)
+    size = 1 / temperature(loss.f, loss.target, loss.weight)
+    problem.offset[:, M:] *= size
+    problem.scale[:, M:] = np.where(problem.scale[:, M:] > 0, np.abs(problem.offset[:, M:]), 0.0)
+    problem.ridge[:] = options.selective_ridge / corpus.weight.sum()
 
 
 def train_joint(corpus: Corpus, options: JointOptions) -> Fitted:
-    """Fit a and b."""
-    rows = Rows.of(corpus.counts)
-    held_out, iterations = None, options.iterations
+    """Fit a and b; twice where selectivity is asked for."""
+    rows, rounds = Rows.of(corpus.counts), [options]
+    if options.selectivity > 0:
+        rounds = [replace(options, selectivity=0.0), options]
+    watched: list[HeldOut | None] = [None] * len(rounds)
     if len(corpus.labels) > options.held_out_from:
-        held_out = _try_held_out(corpus, rows, options)
-        iterations = held_out.iterations
-    problem = joint_problem(corpus, rows, options)
-    found = minimise(problem, _start(problem, options), iterations, options.tolerance)
-    scores = to_scores(problem.theta(found.x), problem.loss.layout, problem.loss.bias)
+        watched = _try_held_out(corpus, rows, rounds)
+    scores = None
+    for one, held_out in zip(rounds, watched, strict=True):
+        problem = joint_problem(corpus, rows, one, scores)
+        most = held_out.iterations if held_out else one.iterations
+        found = minimise(problem, _start(problem, one), most, one.tolerance)
+        scores = to_scores(problem.theta(found.x), problem.loss.layout, problem.loss.bias)
+    assert scores is not None
     return Fitted(scores, found.iterations, _reason(found, held_out), held_out)
+
+
+def _try_held_out(corpus: Corpus, rows: Rows, rounds: list[JointOptions]) -> list[HeldOut | None]:
+    """Train on nine tenths and watch the loss of the rest: how many iterations are best?"""
+    held = held_out_rows(corpus.labels, rounds[0].seed)
+    inside = replace(corpus, weight=np.where(held, 0.0, corpus.weight))
+    answers: list[HeldOut | None] = []
+    scores = None
+    for one in rounds:
+        problem = joint_problem(inside, rows, one, scores)
+        watch = Watch(problem.loss, corpus.target, np.where(held, corpus.weight, 0.0))
+        start = _start(problem, one)
+        minimise(problem, start, one.iterations, one.tolerance, watch=watch)
+        best = start if watch.x is None else watch.x
+        scores = to_scores(problem.theta(best), problem.loss.layout, problem.loss.bias)
+        answers.append(watch.answer())
+    return answers
 
 
 def continue_joint(
@@ -176,16 +244,6 @@ def _start(problem: JointProblem, options: JointOptions) -> Floats:
     """0, except that further heads begin apart: equal heads would stay equal."""
     x = np.zeros_like(problem.scale)
     M = problem.loss.layout.n_maps
-    if options.heads > 1:
+    if options.heads > 1 and options.selectivity == 0:
         x[:-1, :M] = np.random.default_rng(options.seed).standard_normal((len(x) - 1, M))
     return x.ravel()
-
-
-def _try_held_out(corpus: Corpus, rows: Rows, options: JointOptions) -> HeldOut:
-    """Train on nine tenths and watch the loss of the rest: how many iterations are best?"""
-    held = held_out_rows(corpus.labels, options.seed)
-    inside = replace(corpus, weight=np.where(held, 0.0, corpus.weight))
-    problem = joint_problem(inside, rows, options)
-    watch = Watch(problem.loss, corpus.target, np.where(held, corpus.weight, 0.0))
-    minimise(problem, _start(problem, options), options.iterations, options.tolerance, watch=watch)
-    return watch.answer()
