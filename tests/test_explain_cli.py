@@ -81,7 +81,7 @@ def test_page_with_certificate(saved: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     more = ["--examples", saved / "data.parquet", "--certify", "--out", out]
     assert run("page", saved / "model.kt", *more).exit_code == 0
-    assert "<h3>Certificate</h3>" in out.read_text()
+    assert "<h3>Certificate of the uncut model on the examples</h3>" in out.read_text()
 
 
 def test_a_smaller_page_holds_a_smaller_model_and_says_so(tmp_path: Path) -> None:

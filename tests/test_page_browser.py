@@ -89,11 +89,11 @@ def compare(fitted: Any, page: Any, texts: list[str]) -> None:
         ours = explain(cut, text)
         assert np.allclose(theirs["logits"], ours.bag.logits, rtol=0, atol=1e-9), text
         assert theirs["label"] == str(ours.label)
-        known = [t for t in ours.tokens if not t.is_constant]
+        known = ours.tokens
         assert [(t["text"], t["start"], t["end"]) for t in theirs["tokens"]] == [
             (t.text, t.start, t.end) for t in known
         ], text
-        for key in ("attention", "contribution"):
+        for key in ("attention", "value", "contribution"):
             mine = [getattr(t, key) for t in known]
             assert np.allclose([t[key] for t in theirs["tokens"]], mine, rtol=0, atol=1e-9)
 
@@ -240,9 +240,9 @@ def test_the_explanation_is_saved_as_json(opened: Open) -> None:
         page.locator("#save").click()
     saved = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
     assert saved["text"] == page.locator("#text").input_value()
-    total = sum(token["contribution"] for token in saved["tokens"])
-    assert saved["logits"][0] != 0
-    assert abs(total) > 0
+    total = sum(token["contribution"] for token in saved["tokens"]) + saved["bias"]
+    assert saved["logit"] != 0
+    assert total == pytest.approx(saved["logit"], abs=1e-12)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

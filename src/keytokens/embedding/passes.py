@@ -201,8 +201,10 @@ def pool_block(
         if not total > 0.0:
             continue
         heavy = columns[top] if top < size else V
+        # Relative to the heaviest token where it holds most; elsewhere its value would only cancel.
+        held = 2.0 * e[top] > total
         for k in range(out.shape[1]):
-            best, rest = table[heavy, 1 + k], 0.0
+            best, rest = table[heavy, 1 + k] if held else 0.0, 0.0
             for j in range(size + 1):
                 s = columns[j] if j < size else V
                 rest += e[j] * (table[s, 1 + k] - best)

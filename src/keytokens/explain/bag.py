@@ -70,13 +70,15 @@ class Bag:
     def kept_logits(self, keep: Booleans) -> Floats:
         """The logits when only the tokens of `keep` (F,) and <cls> stay. (K,)
 
-        sum_s w_s b_s = b_top + sum_s w_s (b_s - b_top) keeps its precision when one holds all.
+        sum_s w_s b_s = b_top + sum_s w_s (b_s - b_top) keeps its precision where one holds most;
+        elsewhere b_top would only cancel, and the plain sum is the more precise.
         """
         w = self.kept_weights(keep)
         top = w.argmax(axis=1)[:, None, None]
-        best = np.take_along_axis(self.value, top, axis=2)
+        held = w.max(axis=1)[:, None, None] > 0.5
+        best = np.where(held, np.take_along_axis(self.value, top, axis=2), 0.0)
         pooled = best[..., 0] + np.einsum("ms,mks->mk", w, self.value - best)
-        return self.bias + np.where(w.max(axis=1, keepdims=True) > 0, pooled, 0.0).sum(axis=0)
+        return self.bias + pooled.sum(axis=0)
 
     def decide(self, logits: Floats) -> int:
         """The class the logits stand for: the sign of the one, the first largest of several."""

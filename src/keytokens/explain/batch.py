@@ -16,6 +16,8 @@ from keytokens.explain.bag import Bag
 from keytokens.explain.explanation import Explanation, probabilities
 from keytokens.explain.spans import Occurrences
 
+_IN_NOTEBOOK = 5
+
 
 class Counting(Protocol):
     """What explanations need to know of the counter."""
@@ -47,6 +49,8 @@ def explain(model: Model, texts: str | Iterable[str]) -> "Explanation | Explanat
     """Explain one text, or many."""
     if isinstance(texts, str):
         return _one(model, texts)
+    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+        raise_input("texts", "be a text or several texts", type(texts).__name__)
     listed = list(texts)
     if bad := next((k for k, text in enumerate(listed) if not isinstance(text, str)), None):
         raise_input("texts", "hold strings", f"{listed[bad]!r} at input {bad}")
@@ -145,12 +149,21 @@ class Explanations(Sequence[Explanation]):
         squares = own + self._weights[1].mean(axis=0) ** 2
         return np.divide(1.0, squares, out=np.zeros_like(squares), where=squares > 0)
 
-    def to_html(self, path: str | Path, limit: int = 200) -> None:
-        """One self-contained page of the first `limit` texts; the page says how many it shows."""
+    def to_html(self, path: str | Path, limit: int = 200, size: int = 20_000_000) -> None:
+        """One self-contained page of the first texts; the page says how many it shows.
+
+        At most `limit` texts, and at most about `size` bytes.
+        """
         from keytokens.explain.html import write_html
 
         check.integer("limit", limit, least=1)
-        write_html(list(self[:limit]), path, total=len(self))
+        check.integer("size", size, least=1)
+        write_html(self[:limit], path, len(self), size)
+
+    def _repr_html_(self) -> str:
+        from keytokens.explain.html import notebook_of
+
+        return notebook_of(self[:_IN_NOTEBOOK], len(self))
 
     def to_frame(self) -> Any:
         """A polars DataFrame, one row a token."""

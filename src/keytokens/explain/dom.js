@@ -9,11 +9,13 @@ const node = function (tag, attributes, ...children) {
   made.append(...children);
   return made;
 };
-const signed = function (x) { return (x < 0 ? "−" : "+") + Math.abs(x).toFixed(3); };
+const shown = function (x) { // two digits of what fixed decimals would hide
+  return x === 0 || Math.abs(x) >= 0.01 ? x.toFixed(4) : x.toPrecision(2);
+};
+const signed = function (x) { return (x < 0 ? "−" : "+") + shown(Math.abs(x)); };
 const percent = function (p) {
-  if (p > 0.999 && p < 1) return "> 99.9 %";
-  if (p > 0 && p < 0.001) return "< 0.1 %";
-  return (100 * p).toFixed(1) + " %";
+  if (p >= 0.001 && p <= 0.999) return (100 * p).toFixed(1) + " %";
+  return p > 0.5 ? "> 99.9 %" : "< 0.1 %";
 };
 const level = function (amount, largest) {
   return largest > 0 ? Math.min(9, Math.round(9 * Math.abs(amount) / largest)) : 0;
@@ -37,14 +39,14 @@ const marked = function (why, layer) {
   let last = 0;
   for (const word of why.words) {
     pieces.append(why.text.slice(last, word.start));
-    const shown = why.text.slice(word.start, word.end), k = level(amount(word), largest);
+    const piece = why.text.slice(word.start, word.end), k = level(amount(word), largest);
     last = word.end;
-    if (!word.known) pieces.append(node("span", { class: "unknown", title: "not in the vocabulary" }, shown));
-    else if (k === 0) pieces.append(shown);
+    if (!word.known) pieces.append(node("span", { class: "unknown", title: "not in the vocabulary" }, piece));
+    else if (k === 0) pieces.append(piece);
     else {
       const kind = layer === "attention" ? "w" : amount(word) > 0 ? "p" : "n";
-      const told = "contribution " + signed(word.contribution) + ", attention " + word.attention.toFixed(4);
-      pieces.append(node("mark", { class: "t " + kind, "data-k": k, title: told }, shown));
+      const told = "contribution " + signed(word.contribution) + ", attention " + shown(word.attention);
+      pieces.append(node("mark", { class: "t " + kind, "data-k": k, title: told }, piece));
     }
   }
   pieces.append(why.text.slice(last));

@@ -10,7 +10,7 @@ import numpy as np
 
 from keytokens import _checks as check
 from keytokens._checks import Booleans, Floats
-from keytokens.errors import MissingExtra
+from keytokens.errors import MissingExtra, raise_input
 from keytokens.explain import explainers, rationales
 from keytokens.explain import faithfulness as faith
 from keytokens.explain.batch import Explanations, explain
@@ -37,10 +37,16 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Score:
-    """One explainer. The normalised figures run from 0 (worst sets) to 1 (best sets)."""
+    """One explainer. The normalised figures run from 0 (worst sets) to 1 (best sets).
+
+    comprehensiveness_at, sufficiency_at: at each share of `Evaluation.bins`; the AOPC, which has
+    no ending of its own, is their mean.
+    """
 
     explainer: str
     seconds_per_text: float
+    comprehensiveness_at: tuple[float, ...]
+    sufficiency_at: tuple[float, ...]
     comprehensiveness: float
     sufficiency: float
     comprehensiveness_normalised: float
@@ -97,6 +103,8 @@ def evaluate(
     """
     listed = list(texts)
     right = np.asarray(labels)
+    if not listed:
+        raise_input("texts", "hold at least one text", "none")
     check.shape("labels", right, (len(listed),), "(n,)")
     places = check_labels(model, right)
     p = np.asarray(model.predict_proba(listed))
@@ -186,7 +194,7 @@ class _Bench:
         found = faith.faithfulness(self.case.scores, self.case.counts, ranking)
         normalised = self.bounds.normalised(found) if self.bounds else (float("nan"),) * 2
         agreement = _spearman(ranking, self.exact, self.case.counts.indptr)
-        score = Score(name, seconds, *found.aopc, *normalised, agreement)
+        score = Score(name, seconds, *found.by_bin, *found.aopc, *normalised, agreement)
         if self.human is None:
             return [score]
         words = [self._words(why, ranking, i) for i, why in enumerate(self.whys)]

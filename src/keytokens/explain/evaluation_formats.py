@@ -33,13 +33,30 @@ def plain(found: Evaluation) -> str:
     lines = [
         f"{found.texts} texts: accuracy {found.accuracy:.4f}, log-loss {found.log_loss:.4f}, "
         f"expected calibration error {found.calibration.expected_error:.4f}",
+        "calibration (confidence: accuracy, texts): " + _curve(found),
         f"explainers on {found.explained} texts:",
         _lines(["explainer", *_SHORT, "s a text"], [_faithful(s) for s in _words(found)]),
+        "without, and with only, the top share of a text's tokens:",
+        _lines(["explainer", *_shares(found)], [_by_share(s) for s in _words(found)]),
     ]
     if any(score.human for score in found.scores):
         rows = [[s.explainer, *_human(s)] for s in found.scores if s.human]
         lines += ["agreement with people:", _lines(["explainer", *_HUMAN_SHORT], rows)]
     return "\n".join(lines + [f"left out: {reason}" for reason in found.left_out])
+
+
+def _curve(found: Evaluation) -> str:
+    return "; ".join(f"{c:.2f}: {a:.2f}, {n}" for c, a, n in found.calibration.curve)
+
+
+def _shares(found: Evaluation) -> list[str]:
+    """A heading for each share: comprehensiveness, then sufficiency."""
+    return [f"{kind} {100 * q:g} %" for kind in ("comp.", "suff.") for q in found.bins]
+
+
+def _by_share(score: Score) -> list[str]:
+    drops = (*score.comprehensiveness_at, *score.sufficiency_at)
+    return [score.explainer, *map(_number, drops)]
 
 
 def _words(found: Evaluation) -> list[Score]:
@@ -127,6 +144,11 @@ def _faithful_table(found: Evaluation) -> Markup:
     ]
     caption = f"On {found.explained} texts, each explainer on the same ones"
     body = table(["explainer", *_SHORT, "seconds a text"], rows, caption)
+    drops = [
+        [s.explainer, *map(_cell, (*s.comprehensiveness_at, *s.sufficiency_at))]
+        for s in _words(found)
+    ]
+    body += table(["explainer", *_shares(found)], drops, "At each share of a text's tokens")
     return body + Markup().join(note(f"Left out: {reason}") for reason in found.left_out)
 
 

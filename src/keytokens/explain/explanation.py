@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,25 @@ class Token:
     def is_constant(self) -> bool:
         """Is this the <cls> token that every text has?"""
         return self.start == self.end and self.text == CLS
+
+
+class Feature(NamedTuple):
+    """A distinct n-gram of the text (all its places together), or <cls>."""
+
+    text: str
+    attention: float
+    value: float
+    contribution: float
+
+
+@dataclass(frozen=True)
+class Side:
+    """One class: its logit, and what speaks most for it and most against it, strongest first."""
+
+    label: Any
+    logit: float
+    for_it: list[tuple[str, float]]
+    against: list[tuple[str, float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,13 +133,36 @@ class Explanation:
         return share_on_words(self.occurrences, credit, self.word_spans)
 
     @property
-    def features(self) -> list[tuple[str, float, float]]:
-        """Distinct n-grams with weight and contribution, largest |contribution| first."""
-        order = np.argsort(-np.abs(self._credit[:-1]), kind="stable")
-        return [(self.name(s), float(self._attention[s]), float(self._credit[s])) for s in order]
+    def features(self) -> list[Feature]:
+        """The distinct n-grams and <cls>, largest |contribution| first; they sum as `tokens` do."""
+        size = len(self._credit) if self._has_constant else len(self._credit) - 1
+        order = np.argsort(-np.abs(self._credit[:size]), kind="stable").tolist()
+        columns = (self._attention, self._value, self._credit)
+        return [Feature(self.name(s), *(float(column[s]) for column in columns)) for s in order]
+
+    def sides(self, limit: int = 5) -> list[Side]:
+        """What speaks for and against each class, at most `limit` n-grams a side."""
+        check.integer("limit", limit, least=1)
+        credit = self.bag.contributions
+        if len(credit) == 1:  # the one logit speaks for classes[1], and as much against classes[0]
+            return [
+                self._side(label, sign * self.logit, sign * credit[0], limit)
+                for label, sign in zip(self.classes, (-1.0, 1.0), strict=True)
+            ]
+        rows = zip(self.classes, self.bag.logits.tolist(), credit, strict=True)
+        return [self._side(label, logit, row, limit) for label, logit, row in rows]
+
+    def _side(self, label: Any, logit: float, credit: Floats, limit: int) -> Side:
+        def listed(sign: float) -> list[tuple[str, float]]:
+            order = np.argsort(-sign * credit, kind="stable")[:limit].tolist()
+            return [(self.name(s), float(credit[s])) for s in order if sign * credit[s] > 0]
+
+        return Side(label, logit, listed(1.0), listed(-1.0))
 
     def name(self, place: int) -> str:
-        """The n-gram at this place among the text's distinct ones."""
+        """The n-gram at this place among the text's distinct ones; <cls> stands last."""
+        if place == self.bag.size:
+            return CLS
         return str(self.counter.vocabulary_[int(self.bag.columns[place])])
 
     @cached_property
@@ -201,23 +243,35 @@ class Explanation:
         credit: Floats,
         feature: Integers | None = None,
     ) -> list[Token]:
-        values = np.divide(credit, attention, out=np.zeros_like(credit), where=attention > 0)
-        if feature is not None:  # of one map: the value itself, not a quotient of roundings
-            values = self._values[feature] if len(self.bag.attention) == 1 else values
+        if feature is None:  # a word has parts of several n-grams: the mean value of them
+            values = _ratio(credit, attention)
+        else:
+            values = self._value[feature]
         columns = (starts, ends, attention, values, credit)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return [Token(self.text[row[0] : row[1]], *row) for row in rows]
 
+    @cached_property
+    def _value(self) -> Floats:
+        """b_s; with several maps their mean by weight. (F+1,)"""
+        if len(self.bag.attention) == 1:
+            return self.bag.value[0, self.output]
+        return _ratio(self._credit, self._attention)
+
     @property
-    def _values(self) -> Floats:
-        return self.bag.value[0, self.output]
+    def _has_constant(self) -> bool:
+        return bool(np.isfinite(self.bag.attention[:, -1]).any())
 
     def _constant(self) -> list[Token]:
-        if not np.isfinite(self.bag.attention[:, -1]).any():
+        if not self._has_constant:
             return []
-        attention, credit = float(self._attention[-1]), float(self._credit[-1])
-        value = credit / attention if attention > 0 else 0.0
-        return [Token(CLS, len(self.text), len(self.text), attention, value, credit)]
+        numbers = (float(part[-1]) for part in (self._attention, self._value, self._credit))
+        return [Token(CLS, len(self.text), len(self.text), *numbers)]
+
+
+def _ratio(credit: Floats, attention: Floats) -> Floats:
+    """credit / attention, 0 where there is no attention."""
+    return np.divide(credit, attention, out=np.zeros_like(credit), where=attention > 0)
 
 
 def probabilities(logits: Floats) -> Floats:

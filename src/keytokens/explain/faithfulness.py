@@ -32,6 +32,13 @@ class Faithfulness:
     sufficiency: Floats
 
     @property
+    def by_bin(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Means over texts at each bin: comprehensiveness, sufficiency. (B,) each"""
+        both = (self.comprehensiveness, self.sufficiency)
+        first, second = (tuple(part.mean(axis=0).tolist()) for part in both)
+        return first, second
+
+    @property
     def aopc(self) -> tuple[float, float]:
         """Means over bins and texts: comprehensiveness (high is good), sufficiency (low is)."""
         return float(self.comprehensiveness.mean()), float(self.sufficiency.mean())

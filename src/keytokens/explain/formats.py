@@ -1,14 +1,16 @@
 """An Explanation as plain values: dict and JSON, ERASER's JSON lines, a DataFrame."""
 
 import json
+import re
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from keytokens import _files
 from keytokens.explain.explanation import Explanation
 from keytokens.explain.sets import TokenSet
+
+_LONE = re.compile("[\ud800-\udfff]")  # half characters, which no UTF-8 file can hold
 
 
 def to_dict(why: Explanation) -> dict[str, Any]:
@@ -22,12 +24,21 @@ def to_dict(why: Explanation) -> dict[str, Any]:
         "probabilities": [
             {"label": label, "probability": p} for label, p in why.probabilities.items()
         ],
+        "classes": [
+            {
+                "label": side.label,
+                "logit": side.logit,
+                "for": [{"token": name, "contribution": c} for name, c in side.for_it],
+                "against": [{"token": name, "contribution": c} for name, c in side.against],
+            }
+            for side in why.sides()
+        ],
         "effective_tokens": why.effective_tokens,
         "tokens_carrying_80_percent": why.tokens_carrying(0.8),
         "smallest_sufficient_set": _set(why, why.sufficient),
         "smallest_flipping_set": _set(why, why.flipping),
-        "tokens": [asdict(token) for token in why.tokens],
-        "words": [asdict(word) for word in why.words],
+        "tokens": [vars(token).copy() for token in why.tokens],
+        "words": [vars(word).copy() for word in why.words],
     }
 
 
@@ -42,8 +53,21 @@ def _set(why: Explanation, found: TokenSet | None) -> dict[str, Any] | None:
 
 
 def to_json(why: Explanation) -> str:
-    """The same as one JSON document."""
-    return json.dumps(to_dict(why), ensure_ascii=False, allow_nan=False)
+    """The same as one JSON document, one line."""
+    return _line(to_dict(why))
+
+
+def storable(text: str) -> str:
+    """The text with U+FFFD for half characters: as long as before, and UTF-8 can hold it."""
+    return _LONE.sub("\ufffd", text)
+
+
+def _line(told: dict[str, Any]) -> str:
+    """One line of JSON; half characters as escapes."""
+    line = json.dumps(told, ensure_ascii=False, allow_nan=False)
+    if _LONE.search(line):
+        line = json.dumps(told, allow_nan=False)
+    return line
 
 
 def to_eraser(why: Explanation, name: str) -> dict[str, Any]:
@@ -79,10 +103,7 @@ def write_eraser(
     """One line of JSON a text, as ERASER's scorer reads it."""
     listed = list(explanations)
     labels = list(names) if names is not None else [str(k) for k in range(len(listed))]
-    lines = (
-        json.dumps(to_eraser(why, name), ensure_ascii=False)
-        for why, name in zip(listed, labels, strict=True)
-    )
+    lines = (_line(to_eraser(why, name)) for why, name in zip(listed, labels, strict=True))
     _files.write_text(path, "".join(f"{line}\n" for line in lines))
 
 
@@ -93,6 +114,7 @@ def to_frame(explanations: Iterable[Explanation]) -> Any:
     names = ["document", "token", "start", "end", "attention", "value", "contribution"]
     kinds = [pl.Int64, pl.String, pl.Int64, pl.Int64, pl.Float64, pl.Float64, pl.Float64]
     rows = [
-        (k, *asdict(token).values()) for k, why in enumerate(explanations) for token in why.tokens
+        (k, *vars(token).values()) for k, why in enumerate(explanations) for token in why.tokens
     ]
+    rows = [(k, storable(text), *numbers) for k, text, *numbers in rows]
     return pl.DataFrame(rows, schema=list(zip(names, kinds, strict=True)), orient="row")

@@ -5,6 +5,7 @@ const model = (function () {
   const M = shape[0], K = shape[1], V = shape[2];
   const attention = numbers(data.attention), value = numbers(data.value), bias = data.bias;
   const vocabulary = data.vocabulary;
+  const hasConstant = Array.from({ length: M }, function (_, m) { return attention[m * (V + 1) + V]; }).some(Number.isFinite);
   const column = new Map();
   vocabulary.forEach(function (gram, s) { column.set(gram, s); });
 
@@ -180,11 +181,17 @@ const model = (function () {
       for (let m = 0; m < M; m += 1) sum += w[m][j] / M;
       return sum;
     });
+    // b_s; with several maps their mean by weight.
+    const values = seen.columns.map(function (s, j) {
+      if (M === 1) return valueOf(0, k, s);
+      return mean[j] > 0 ? credit[k][j] / mean[j] : 0;
+    });
     for (const word of words) { word.attention = 0; word.contribution = 0; word.known = false; }
     for (const one of found) {
       const j = place.get(one.column), times = seen.times.get(one.column);
       one.attention = mean[j] / times;
       one.contribution = credit[k][j] / times;
+      one.value = values[j];
       const span = one.last - one.first + 1;
       for (let i = one.first; i <= one.last; i += 1) {
         words[i].attention += one.attention / span;
@@ -193,7 +200,7 @@ const model = (function () {
       }
     }
     return {
-      text: text, words: words, occurrences: found, seen: seen, attention: mean,
+      text: text, words: words, occurrences: found, seen: seen, attention: mean, values: values,
       contributions: credit[k], logits: logits, decision: decision, output: k,
       probabilities: probabilities(logits),
     };
@@ -214,19 +221,29 @@ const model = (function () {
 
   // Plain values, offsets in code points of the text: what Python's to_dict says.
   function plain(why) {
+    const k = why.output, end = Array.from(why.text).length;
+    const tokens = why.occurrences.map(function (one) {
+      const first = why.words[one.first], last = why.words[one.last];
+      return token(why.text.slice(first.start, last.end), first.from, last.to, one);
+    });
+    const constant = {
+      attention: why.attention.at(-1), value: why.values.at(-1), contribution: why.contributions.at(-1),
+    };
     return {
-      text: why.text, label: data.classes[why.decision], logits: why.logits, bias: bias,
-      explained_class: data.classes[K === 1 ? 1 : why.output],
-      probabilities: why.probabilities.map(function (p, k) {
-        return { label: data.classes[k], probability: p };
+      text: why.text, label: data.classes[why.decision],
+      explained_class: data.classes[K === 1 ? 1 : k],
+      logit: why.logits[k], bias: bias[k], logits: why.logits,
+      probabilities: why.probabilities.map(function (p, c) {
+        return { label: data.classes[c], probability: p };
       }),
-      tokens: why.occurrences.map(function (one) {
-        const first = why.words[one.first], last = why.words[one.last];
-        return {
-          text: why.text.slice(first.start, last.end), start: first.from, end: last.to,
-          attention: one.attention, contribution: one.contribution,
-        };
-      }),
+      tokens: hasConstant ? tokens.concat([token("<cls>", end, end, constant)]) : tokens,
+    };
+  }
+
+  function token(text, start, end, one) {
+    return {
+      text: text, start: start, end: end,
+      attention: one.attention, value: one.value, contribution: one.contribution,
     };
   }
 

@@ -6,7 +6,7 @@ it, else float64), its vocabulary, and the tokeniser's JavaScript twin.
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,18 @@ from keytokens import _checks as check
 from keytokens import _files
 from keytokens._checks import Floats
 from keytokens.errors import raise_input
+from keytokens.explain.formats import storable
 from keytokens.pages import Markup, Section, facts, fragment, note, paragraphs, render, resource
 from keytokens.text import Tokenizer
 from keytokens.text.javascript import JAVASCRIPT
 
 _PACKAGE = "keytokens.explain"
-_SCRIPTS = ("model.js", "dom.js", "try.js", "vocabulary.js", "examples.js")
+_SCRIPTS = ("model.js", "dom.js", "marks.js", "try.js", "vocabulary.js", "examples.js")
 _STYLES = ("highlight.css", "model_page.css")
 SIZE = 5_000_000
 _EXAMPLES = 500  # at most this many examples, and at most a fifth of the page
 _SHARE = 0.2
+_COST = 1_000  # bytes kept for the figures on the cut's cost
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Examples:
     texts: list[str]
     labels: list[int | None]
     total: int
-    cost: tuple[tuple[str, str], ...]
+    cost: tuple[tuple[str, str], ...] = ()
 
 
 def write_page(
@@ -66,13 +68,25 @@ def build_page(
     """
     check.integer("size", size, least=100_000)
     _default_tokenizer(model)
+    examples = _examples(model, texts, labels, size)
+    cut, budget = _fitting(model, examples, certificate, title, size)
+    if examples:
+        examples = replace(examples, cost=_cost(model, cut, list(map(str, texts or ())), labels))
+    return _page(model, cut, budget, examples, certificate, title)
+
+
+def _fitting(
+    model: Any, examples: Examples | None, certificate: Any, title: str, size: int
+) -> tuple[Any, int]:
+    """The largest cut whose page fits, and its budget."""
     budget = size
     for _ in range(6):
         cut = model.cut(budget)
-        page = _page(model, cut, _examples(model, cut, texts, labels, size), certificate, title)
-        if len(page.encode("utf-8")) <= size:
-            return page
-        budget = int(budget * min(0.97, 0.98 * size / len(page.encode("utf-8"))))
+        page = _page(model, cut, budget, examples, certificate, title)
+        taken = len(page.encode("utf-8")) + _COST
+        if taken <= size:
+            return cut, budget
+        budget = int(budget * min(0.97, 0.98 * size / taken))
     return raise_input("size", "leave room for the page itself", size)
 
 
@@ -110,23 +124,24 @@ def _packed(array: Floats, size: int) -> str:
     return base64.b64encode(array.astype(f"<f{size}").tobytes()).decode("ascii")
 
 
-def _examples(model: Any, cut: Any, texts: Any, labels: Any, size: int) -> Examples | None:
-    """An even sample of the texts that fits, and what the cut costs on all of them."""
+def _examples(model: Any, texts: Any, labels: Any, size: int) -> Examples | None:
+    """An even sample of the texts that fits."""
     if texts is None or not len(texts):
         return None
-    listed = [str(text) for text in texts]
-    places = {str(label): k for k, label in enumerate(model.classes_)}
-    known = [None if labels is None else places.get(str(label)) for label in _each(labels, listed)]
-    cost = _cost(model, cut, listed, known)
+    listed, known = [str(text) for text in texts], _places(model, labels, len(texts))
     chosen = _even(listed, size)
-    return Examples([listed[k] for k in chosen], [known[k] for k in chosen], len(listed), cost)
+    return Examples([listed[k] for k in chosen], [known[k] for k in chosen], len(listed))
 
 
-def _each(labels: Any, texts: list[str]) -> list[Any]:
+def _places(model: Any, labels: Any, n: int) -> list[int | None]:
+    """Each label's place among the classes; None without labels."""
     if labels is None:
-        return [None] * len(texts)
-    check.shape("labels", np.asarray(labels), (len(texts),), "(n,)")
-    return list(np.asarray(labels).tolist())
+        return [None] * n
+    check.shape("labels", np.asarray(labels), (n,), "(n,)")
+    classes = [str(label) for label in model.classes_]
+    for label in set(np.asarray(labels).tolist()):
+        check.one_of("labels", str(label), classes)
+    return [classes.index(str(label)) for label in np.asarray(labels).tolist()]
 
 
 def _even(texts: list[str], size: int) -> list[int]:
@@ -136,19 +151,24 @@ def _even(texts: list[str], size: int) -> list[int]:
     return [k * len(texts) // count for k in range(count)]
 
 
-def _cost(model: Any, cut: Any, texts: list[str], known: list[int | None]) -> tuple[Any, ...]:
-    """What the cut changes, in figures."""
-    full, short = model.predict(texts), cut.predict(texts)
-    same = f"{100 * float(np.mean(full == short)):.2f} %"
-    told = [("Decisions the cut left as they were", same)]
-    if all(place is not None for place in known):
-        labels = np.asarray(model.classes_)[np.array(known, int)]
+def _cost(model: Any, cut: Any, texts: list[str], labels: Any) -> tuple[tuple[str, str], ...]:
+    """What the cut changes on all the examples, in figures."""
+    full, short = np.asarray(model.predict(texts)), np.asarray(cut.predict(texts))
+    told = [("Decisions the cut left as they were", _percent(full == short))]
+    if labels is not None:
+        right = np.asarray(model.classes_)[np.array(_places(model, labels, len(texts)), int)]
         for name, decided in (("full", full), ("cut", short)):
-            told.append((f"Accuracy, {name} model", f"{100 * np.mean(decided == labels):.2f} %"))
+            told.append((f"Accuracy, {name} model", _percent(decided == right)))
     return tuple(told)
 
 
-def _page(model: Any, cut: Any, examples: Examples | None, certificate: Any, title: str) -> str:
+def _percent(right: Any) -> str:
+    return f"{100 * float(np.mean(right)):.2f} %"
+
+
+def _page(
+    model: Any, cut: Any, budget: int, examples: Examples | None, certificate: Any, title: str
+) -> str:
     data = model_data(cut)
     data["examples"] = (
         [{"text": t, "label": k} for t, k in zip(examples.texts, examples.labels, strict=True)]
@@ -156,13 +176,15 @@ def _page(model: Any, cut: Any, examples: Examples | None, certificate: Any, tit
         else []
     )
     names = dict(classes=data["classes"], examples=examples)
-    text = examples.texts[0] if examples else _opening(cut)
+    text = storable(examples.texts[0]) if examples else _opening(cut)
     sections = [Section("Try it", _part("try", **names, text=text), "try-it")]
     if examples:
         told = _told(examples)
-        sections.append(Section("Examples", _part("examples", **names, told=told), "examples"))
-    sections.append(Section("Tokens", _part("vocabulary", **names), "tokens"))
-    sections.append(Section("The model", _about(model, cut, examples, certificate), "model"))
+        sections.append(Section("Examples", _part("examples", **names, told=told)))
+    sections.append(Section("Tokens", _part("vocabulary", **names)))
+    sections.append(
+        Section("The model", _about(model, cut, budget, examples, certificate), "model")
+    )
     return render(
         title or "Which tokens decide?",
         sections,
@@ -197,7 +219,9 @@ def _opening(cut: Any) -> str:
     return " ".join(str(cut.counter_.vocabulary_[k]) for k in chosen)
 
 
-def _about(model: Any, cut: Any, examples: Examples | None, certificate: Any) -> Markup:
+def _about(
+    model: Any, cut: Any, budget: int, examples: Examples | None, certificate: Any
+) -> Markup:
     """What is in the page, what the cut cost, and the certificate."""
     scores, full = cut.scores_, model.scores_.n_features
     low, high = cut.counter_.ngrams
@@ -207,6 +231,7 @@ def _about(model: Any, cut: Any, examples: Examples | None, certificate: Any) ->
             ("N-grams", f"{low} to {high}" if high > low else str(low)),
             ("Attention maps", scores.n_maps),
             ("Vocabulary in this page", f"{scores.n_features} of {full}"),
+            ("The same model in Python", f"model.cut({budget})"),
             *(examples.cost if examples else ()),
         ]
     )
@@ -228,4 +253,6 @@ def _certified(certificate: Any) -> Markup:
         return Markup()
     optimality = str(getattr(certificate, "optimality", ""))
     kind = "good" if optimality in {"global", "local"} else "plain"
-    return Markup("<h3>Certificate</h3>") + note(str(certificate), kind)
+    return Markup("<h3>Certificate of the uncut model on the examples</h3>") + note(
+        str(certificate), kind
+    )

@@ -2,10 +2,13 @@
 
 from typing import Any
 
-from keytokens.explain.explanation import Explanation
+from keytokens.explain.explanation import Explanation, Feature
 
 _SHOWN = 10
 _LEVELS = 9
+# What would steer the terminal is shown as a picture of it: same length, no effect.
+_CONTROLS = {code: 0x2400 + code for code in range(32)} | dict.fromkeys(range(127, 160), 0xFFFD)
+_IN_TEXT = _CONTROLS | {9: 9, 10: 10, 13: 32}
 
 
 def level(amount: float, largest: float) -> int:
@@ -17,9 +20,14 @@ def level(amount: float, largest: float) -> int:
 
 def percent(p: float) -> str:
     """A probability in words that never claim certainty."""
-    if 0.999 < p < 1 or 0 < p < 0.001:
-        return "> 99.9 %" if p > 0.5 else "< 0.1 %"
-    return f"{100 * p:.1f} %"
+    if 0.001 <= p <= 0.999:
+        return f"{100 * p:.1f} %"
+    return "> 99.9 %" if p > 0.5 else "< 0.1 %"
+
+
+def shown(x: float) -> str:
+    """Four decimals; two digits of what they would hide."""
+    return f"{x:.4f}" if x == 0 or abs(x) >= 0.01 else f"{x:.2g}"
 
 
 def sentences(why: Explanation) -> list[str]:
@@ -28,7 +36,7 @@ def sentences(why: Explanation) -> list[str]:
         f"{why.label} ({percent(why.probabilities[why.label])}), logit {why.logit:+.4g}"
         + (f" for {why.explained_class}" if why.explained_class != why.label else ""),
         f"attention is spread over {why.effective_tokens:.1f} effective tokens; "
-        f"{why.tokens_carrying(0.8)} carry 80 % of the contributions",
+        f"80 % of the contributions lie on {why.tokens_carrying(0.8)}",
         _sufficient(why),
         _flipping(why),
     ]
@@ -55,17 +63,57 @@ def _list(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def top_lines(why: Explanation) -> list[tuple[str, float, float]]:
-    """The distinct n-grams that carry most, with weight and contribution."""
+def top_features(why: Explanation) -> list[Feature]:
+    """What carries most."""
     return why.features[:_SHOWN]
 
 
 def plain(why: Explanation) -> str:
-    """Lines without colour."""
-    width = max((len(name) for name, _, _ in top_lines(why)), default=5)
-    rows = [f"  {name:<{width}}  {w:>9.4f}  {c:>+9.4f}" for name, w, c in top_lines(why)]
-    head = f"  {'token':<{width}}  attention  contribution"
-    return "\n".join([*sentences(why), head, *rows])
+    """Lines without colour; the last column sums to the logit."""
+    lines = [*sentences(why), *_columns(_rows(why)), *_classes(why)]
+    return "\n".join(line.translate(_CONTROLS) for line in lines)
+
+
+def _rows(why: Explanation) -> list[tuple[str, str, str, str]]:
+    """The features that carry most, the rest together, the bias, and their sum."""
+    top, rest = top_features(why), why.features[_SHOWN:]
+    rows = [(f.text, shown(f.attention), signed(f.value), signed(f.contribution)) for f in top]
+    if rest:
+        weight, credit = (sum(part) for part in zip(*((f[1], f[3]) for f in rest), strict=True))
+        rows.append((f"({len(rest)} more)", shown(weight), "", signed(credit)))
+    if why.bias:
+        rows.append(("(bias)", "", "", signed(why.bias)))
+    head = ("token", "attention", "value", "contribution")
+    return [head, *rows, (f"(logit for {why.explained_class})", "", "", signed(why.logit))]
+
+
+def _columns(rows: list[tuple[str, str, str, str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        f"  {row[0]:<{widths[0]}}"
+        + "".join(f"  {cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+        for row in rows
+    ]
+
+
+def _classes(why: Explanation) -> list[str]:
+    """With more than two classes: what speaks for and against each."""
+    if len(why.classes) <= 2:
+        return []
+    rows = [
+        f"  {side.label}: {_names(side.for_it)} | against: {_names(side.against)}"
+        for side in why.sides(4)
+    ]
+    return ["for and against each class:", *rows]
+
+
+def _names(listed: list[tuple[str, float]]) -> str:
+    return ", ".join(name for name, _ in listed) or "–"
+
+
+def signed(x: float) -> str:
+    """A number that always shows its sign."""
+    return ("-" if x < 0 else "+") + shown(abs(x))
 
 
 def show(why: Explanation, console: Any) -> None:
@@ -74,25 +122,32 @@ def show(why: Explanation, console: Any) -> None:
         console.print(plain(why), markup=False, highlight=False, soft_wrap=True)
         return
     console.print(highlighted(why), soft_wrap=True)
+    console.print(_legend(why), soft_wrap=True)
     console.print(plain(why), markup=False, highlight=False)
 
 
 def highlighted(why: Explanation) -> Any:
-    """The original text; blue speaks for, orange against, stronger is bolder and underlined."""
+    """The original text: blue speaks for, underlined orange against, the strongest are bold."""
     from rich.text import Text
 
-    shown = Text(why.text)
+    text = Text(why.text.translate(_IN_TEXT))
     words = [word for word in why.words if not word.is_constant]
     largest = max((abs(word.contribution) for word in words), default=0.0)
     for word in words:
         strength = level(word.contribution, largest)
         if strength >= 1:
-            shown.stylize(_style(strength, word.contribution > 0), word.start, word.end)
-    return shown
+            text.stylize(_style(strength, word.contribution > 0), word.start, word.end)
+    return text
+
+
+def _legend(why: Explanation) -> Any:
+    from rich.text import Text
+
+    for_it = (f"speaks for {why.explained_class}", _style(1, True))
+    return Text.assemble("(", for_it, "  ", ("against it", _style(1, False)), ", stronger: bold)")
 
 
 def _style(strength: int, positive: bool) -> str:
-    """One colour a sign; underline for the stronger half, bold for the strongest third."""
-    colour = "dodger_blue2" if positive else "dark_orange3"
-    marks = ("underline " if strength > 4 else "") + ("bold " if strength > 6 else "")
-    return f"{marks}{colour}"
+    """One colour a sign, and a line under what speaks against; the stronger half is bold."""
+    sign = "dodger_blue2" if positive else "underline dark_orange3"
+    return f"bold {sign}" if strength > 4 else sign

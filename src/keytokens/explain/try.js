@@ -64,30 +64,14 @@ const trial = (function () {
       const fill = node("span", { class: "fill " + (c > 0 ? "p" : "n") });
       fill.style.setProperty("width", (largest > 0 ? 100 * Math.abs(c) / largest : 0).toFixed(1) + "%");
       return node("tr", {}, node("th", { scope: "row" }, name),
-        node("td", { class: "number" }, why.attention[j].toFixed(4)),
-        node("td", { class: "number" }, why.attention[j] > 0 ? signed(c / why.attention[j]) : "–"),
+        node("td", { class: "number" }, shown(why.attention[j])),
+        node("td", { class: "number" }, signed(why.values[j])),
         node("td", { class: "number " + (c > 0 ? "for" : "against") }, signed(c)),
         node("td", { class: "spark", "aria-hidden": "true" }, node("span", { class: "track" }, fill)));
     }));
   }
 
-  // One marked word at a time, by click or by arrow keys: its numbers stand below the text.
-  function pick(mark) {
-    for (const other of byId("marked").querySelectorAll(".picked")) other.classList.remove("picked");
-    if (!mark) { byId("detail").textContent = "Click a marked word, or use the arrow keys here, for its numbers."; return; }
-    mark.classList.add("picked");
-    mark.scrollIntoView({ block: "nearest" });
-    byId("detail").textContent = "“" + mark.textContent + "”: " + mark.title;
-  }
-
-  function walk(event) {
-    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
-    if (!step) return;
-    const marks = Array.from(byId("marked").querySelectorAll("mark"));
-    const at = marks.findIndex(function (mark) { return mark.classList.contains("picked"); });
-    pick(marks[Math.max(0, Math.min(marks.length - 1, at < 0 ? 0 : at + step))]);
-    event.preventDefault();
-  }
+  const pick = walkMarks(byId("marked"), byId("detail"));
 
   function show() {
     const why = current = explained();
@@ -100,15 +84,7 @@ const trial = (function () {
     byId("save").disabled = false;
   }
 
-  function save() {
-    const text = JSON.stringify(model.plain(current), null, 1);
-    const address = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-    const link = node("a", { href: address, download: "explanation.json" });
-    document.body.append(link);
-    link.click();
-    link.remove();
-    URL.revokeObjectURL(address);
-  }
+  function save() { saveJson(model.plain(current), "explanation.json"); }
 
   function load(text) {
     box.value = text;
@@ -120,8 +96,6 @@ const trial = (function () {
   box.addEventListener("input", later(show, 30));
   layer.addEventListener("change", show);
   if (target) target.addEventListener("change", show);
-  byId("marked").addEventListener("click", function (event) { pick(event.target.closest("mark")); });
-  byId("marked").addEventListener("keydown", walk);
   byId("save").addEventListener("click", save);
   byId("clear").addEventListener("click", function () { load(""); });
   show();
