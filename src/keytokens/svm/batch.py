@@ -5,7 +5,7 @@ Only DAQP itself is called one problem at a time.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,10 @@ from keytokens.svm.rows import Rows
 from keytokens.svm.solution import Certificate
 
 _BLOCK = 2**20  # numbers of G held at once: 8 MB
+_SHORTEST = 1e-4  # 1 - s of the longest direction taken from the elastic program
+_CLEAR = 1e-9  # a conflict's rows that weigh less than this share leave room for doubt
+Found = tuple[Floats, Floats, Floats | None]  # direction, lambda, and u of the elastic program
+Attempt = Callable[[Rows], Found]
 
 
 @dataclass(eq=False)
@@ -51,45 +55,72 @@ def solve_rows(rows: Rows, norm: Any = None) -> Answers:
 
 
 def _solve_scaled(rows: Rows) -> Answers:
-    direction, multipliers = _first_answers(rows)
-    found, solved = _verified(rows, direction, multipliers)
-    verdicts = [Verdict.SOLVED] * len(direction)
-    answers = Answers(direction, multipliers, np.zeros_like(multipliers), verdicts, found)
-    if not solved.all():
-        _decide(rows, answers, np.flatnonzero(~solved))
-        answers.certificate = _certificate(rows, answers)
+    """The cheapest program first; what it leaves open goes to the next, at last one by one."""
+    answers = _nothing_known(rows)
+    open_: Any = np.arange(len(rows.h))
+    wide = rows.columns > rows.h[0].size
+    for attempt in (_gram, _direct, _elastic) if wide else (_elastic, _direct):
+        if len(open_):
+            open_ = open_[~_attempt(rows, answers, open_, attempt)]
+    if len(open_):
+        _decide(rows, answers, open_)
     return answers
 
 
-def _first_answers(rows: Rows) -> tuple[Floats, Floats]:
-    """DAQP's directions and multipliers, in the smaller of two spaces.
+def _nothing_known(rows: Rows) -> Answers:
+    B = len(rows.h)
+    figures = (np.full(B, value) for value in (np.inf, np.inf, np.nan, np.nan))
+    direction = rows.shaped(np.full((B, rows.columns), np.nan))
+    unknown = [Verdict.UNDECIDED] * B
+    zeros = (np.zeros_like(rows.h) for _ in range(2))
+    return Answers(direction, *zeros, unknown, Certificate(*figures))
 
-    With more columns than rows it sees L of the Gram matrix G G^T = L L^T, whose rows have the
-    same inner products; then p = G^T lambda. Rows that depend on each other have no such L.
+
+def _attempt(rows: Rows, answers: Answers, open_: Any, attempt: Attempt) -> Booleans:
+    """Record what one program finds of the open problems; which of them that settles."""
+    part = rows if len(open_) == len(rows.h) else take(rows, open_)
+    direction, multipliers, u = attempt(part)
+    found = certify_answers(part, direction, multipliers)
+    short = certify.shortfalls(part.apply(direction), part.h, part.equal)
+    solved: Booleans = dense.is_solved(found, short.max(axis=(1, 2), initial=0.0))
+    _record(answers, open_, solved, direction, multipliers, found)
+    if u is None:
+        return solved
+    u = dense.farkas_candidate(*_flat(u, part.h, part.equal)).reshape(u.shape)
+    answers.farkas[open_[~solved]] = u[~solved]
+    refuted = ~solved & _proved(part, u) & _is_clear(part, u)
+    for k in open_[refuted]:
+        answers.verdicts[k] = Verdict.INFEASIBLE
+    return solved | refuted
+
+
+def _record(
+    answers: Answers,
+    index: Any,
+    solved: Booleans,
+    direction: Floats,
+    multipliers: Floats,
+    found: Certificate,
+) -> None:
+    where = index[solved]
+    answers.direction[where] = direction[solved]
+    answers.multipliers[where] = multipliers[solved]
+    for field in fields(Certificate):
+        getattr(answers.certificate, field.name)[where] = getattr(found, field.name)[solved]
+    for k in where:
+        answers.verdicts[k] = Verdict.SOLVED
+
+
+def _gram(rows: Rows) -> Found:
+    """DAQP on L of the Gram matrix G G^T = L L^T, which has fewer columns; then p = G^T lambda.
+
+    Rows that depend on each other have no such L: then nothing is found.
     """
-    if rows.columns <= rows.h[0].size:
-        return _direct_answers(rows)
     try:
         _, multipliers = _loop(rows, _gram_factors)
     except np.linalg.LinAlgError:
-        return _direct_answers(rows)
-    direction = rows.combine(multipliers)
-    _, solved = _verified(rows, direction, multipliers)
-    if not solved.all():
-        direction[~solved], multipliers[~solved] = _direct_answers(take(rows, ~solved))
-    return direction, multipliers
-
-
-def _verified(rows: Rows, direction: Floats, multipliers: Floats) -> tuple[Certificate, Any]:
-    """The certificates, and which answers stand. (B,)"""
-    found = certify_answers(rows, direction, multipliers)
-    short = certify.shortfalls(rows.apply(direction), rows.h, rows.equal)
-    return found, dense.is_solved(found, short.max(axis=(1, 2), initial=0.0))
-
-
-def _direct_answers(rows: Rows) -> tuple[Floats, Floats]:
-    p, multipliers = _loop(rows, Rows.matrix)
-    return rows.shaped(p), multipliers
+        multipliers = np.full_like(rows.h, np.nan)
+    return rows.combine(multipliers), multipliers, None
 
 
 def _gram_factors(rows: Rows, block: slice) -> Floats:
@@ -98,26 +129,43 @@ def _gram_factors(rows: Rows, block: slice) -> Floats:
     return factors
 
 
+def _direct(rows: Rows) -> Found:
+    """DAQP on the rows as they are."""
+    p, multipliers = _loop(rows, Rows.matrix)
+    return rows.shaped(p), multipliers, None
+
+
+def _elastic(rows: Rows) -> Found:
+    """DAQP on the program that always has an answer (see dense.py): p / (1 - s), or u.
+
+    1 - s = ||p||^2 / s keeps its relative precision where s is near 1.
+    """
+    x, u = _loop(rows, _with_margins)
+    p, s = x[:, :-1], x[:, -1]
+    left = np.divide((p * p).sum(axis=1), s, out=np.ones_like(s), where=s > 0)
+    left[left < _SHORTEST] = np.nan
+    return rows.shaped(p / left[:, None]), u / _on(left, 3), u
+
+
+def _with_margins(rows: Rows, block: slice) -> Floats:
+    """[G h] of the problems in `block`."""
+    G = rows.matrix(block)
+    return dense.with_margins(G, rows.h[block].reshape(G.shape[:2]))
+
+
 def _decide(rows: Rows, answers: Answers, open_: Any) -> None:
     """Farkas vectors of the problems left open; the few that remain one by one."""
-    part = take(rows, open_)
-    _, u = _loop(part, _elastic)
-    u = dense.farkas_candidate(*_flat(u, part.h, part.equal)).reshape(u.shape)
+    part, u = take(rows, open_), answers.farkas[open_]
     proved = _proved(part, u)
     weak = ~proved & (np.count_nonzero(u, axis=(1, 2)) == rows.columns + 1)
     if weak.any():
         u[weak] = _sharpened(take(part, weak), u[weak])
         proved[weak] = _proved(take(part, weak), u[weak])
     for where, k in enumerate(open_):
-        verdict = Verdict.INFEASIBLE
-        if not proved[where]:
-            verdict = _settle_one(take(part, [where]), u[where], answers, k)
+        if proved[where]:
+            answers.farkas[k], answers.verdicts[k] = u[where], Verdict.INFEASIBLE
         else:
-            answers.farkas[k] = u[where]
-        answers.verdicts[k] = verdict
-    lost = [k for k in open_ if answers.verdicts[k] is not Verdict.SOLVED]
-    answers.direction[lost] = np.nan
-    answers.multipliers[lost] = 0.0
+            _settle_one(take(part, [where]), u[where], answers, k)
 
 
 def _proved(rows: Rows, u: Floats) -> Any:
@@ -128,9 +176,16 @@ def _proved(rows: Rows, u: Floats) -> Any:
     return certify.is_farkas_proof(residual, gain, count) & sure
 
 
+def _is_clear(rows: Rows, u: Floats) -> Any:
+    """Whether every row of a conflict weighs in: a tiny weight may hide a long direction."""
+    weight = np.abs(u) * rows.lengths
+    least = np.where(weight > 0, weight, np.inf).min(axis=(1, 2), initial=np.inf)
+    return least >= _CLEAR * weight.max(axis=(1, 2), initial=0.0)
+
+
 def _sharpened(rows: Rows, u: Floats) -> Floats:
     """u solved for once more: k + 1 rows of G and h make G^T u = 0, h^T u = 1 a square system."""
-    G = _elastic(rows, slice(None))
+    G = _with_margins(rows, slice(None))
     flat, h, equal = _flat(u, rows.h, rows.equal)
     named = np.argsort(-np.abs(flat), axis=1)[:, : G.shape[-1]]
     A = np.take_along_axis(G, named[..., None], axis=1).swapaxes(-1, -2)
@@ -143,24 +198,19 @@ def _sharpened(rows: Rows, u: Floats) -> Floats:
     return dense.farkas_candidate(full, h, equal).reshape(u.shape)
 
 
-def _certificate(rows: Rows, answers: Answers) -> Certificate:
-    """Without a direction: infinite primal and dual, no gap."""
-    found = certify_answers(rows, answers.direction, answers.multipliers)
-    lost = [verdict is not Verdict.SOLVED for verdict in answers.verdicts]
-    for name, value in (("primal", np.inf), ("dual", np.inf), ("gap", np.nan)):
-        getattr(found, name)[lost] = value
-    return found
-
-
-def _settle_one(row: Rows, u: Floats, answers: Answers, k: int) -> Verdict:
+def _settle_one(row: Rows, u: Floats, answers: Answers, k: int) -> None:
     here = row.present[0].ravel()
     p, multipliers, verdict = dense.settle(*bare(row), u.ravel()[here])
-    target = answers.multipliers if verdict is Verdict.SOLVED else answers.farkas
-    full = np.zeros(here.size)
-    full[here] = multipliers
-    target[k] = full.reshape(target[k].shape)
-    answers.direction[k] = p.reshape(answers.direction[k].shape)
-    return verdict
+    full = np.zeros((1, here.size))
+    full[0, here] = multipliers
+    full = full.reshape(row.h.shape)
+    answers.verdicts[k] = verdict
+    if verdict is not Verdict.SOLVED:
+        answers.farkas[k] = full[0]
+        return
+    direction = row.shaped(p[None])
+    found = certify_answers(row, direction, full)
+    _record(answers, np.array([k]), np.array([True]), direction, full, found)
 
 
 def _change_norm(rows: Rows, answers: Answers, norm: Any) -> None:
@@ -194,12 +244,6 @@ def take(rows: Rows, index: Any) -> Rows:
     parts = {name: getattr(rows, name)[index] for name in names}
     query = None if rows.query is None else rows.query[index]
     return Rows(query=query, T=rows.T, **parts)
-
-
-def _elastic(rows: Rows, block: slice) -> Floats:
-    """[G h] of the problems in `block`."""
-    G = rows.matrix(block)
-    return dense.with_margins(G, rows.h[block].reshape(G.shape[:2]))
 
 
 def _loop(rows: Rows, matrix: Callable[[Rows, slice], Floats]) -> tuple[Floats, Floats]:
