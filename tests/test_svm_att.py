@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 import keytokens as kt
+from keytokens.svm.norms import spectral
 
 
 def problem_of(X: object, **more: object) -> kt.TokenProblem:
@@ -371,9 +372,14 @@ BAD = {
     "selected must hold token indices in [0, 3); got 3 at input 0": dict(selected=[3]),
     "over must be one of 'p', 'W'; got 'KQ'": dict(over="KQ"),
     "problem must have a query to be solved over W; got none": dict(over="W"),
-    "norm must be 'l2', 'nuclear' or a number q >= 1; got 'l1'": dict(norm="l1"),
-    "norm must be 'l2', 'nuclear' or a number q >= 1; got 0.5": dict(norm=0.5),
-    "norm must be 'l2' or a number q >= 1 over p; got 'nuclear'": dict(norm="nuclear"),
+    "norm must be 'l2', 'nuclear', 'spectral', a number q >= 1 or a Norm; got 'l1'": dict(
+        norm="l1"
+    ),
+    "a number q >= 1 or a Norm; got 0.5": dict(norm=0.5),
+    "a number q >= 1 or a Norm; got nan": dict(norm=float("nan")),
+    "a number q >= 1 or a Norm; got [2]": dict(norm=[2]),
+    "norm must be a norm of vectors over p; got 'nuclear'": dict(norm="nuclear"),
+    "norm must be a norm of vectors over p; got one of matrices": dict(norm=spectral()),
     "relax must have shape (n) = (1,); got (2,)": dict(relax=[True, False]),
     "equal must have shape (n, T) = (1, 3); got (1,)": dict(equal=[True]),
 }

@@ -1,11 +1,15 @@
-"""The nuclear norm and l_q: answers by hand, duality, linear programs, bad cases."""
+"""Norms other than l2: by hand, duality, linear programs, a norm of one's own, bad cases."""
 
+from dataclasses import replace
+
+import clarabel
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.optimize import linprog, minimize
 
 import keytokens as kt
-from keytokens.svm.norms import nuclear, power
+from keytokens.svm.norms import Cones, Norm, named
 
 
 def one_row(row: list[float]) -> kt.TokenProblem:
@@ -46,7 +50,36 @@ def test_nuclear_of_orthonormal_blocks() -> None:
     assert np.linalg.norm(low.direction) > np.linalg.norm(flat.direction) * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("norm", ["nuclear", 1.0, 1.75, 3.0, np.inf])
+@pytest.mark.parametrize(("norm", "size"), [("spectral", 1.0), ("l2", 2**0.5), ("nuclear", 2.0)])
+def test_two_orthogonal_rows_of_rank_one_by_hand(norm: str, size: float) -> None:
+    """W_11 >= 1 and W_22 >= 1: the identity, in each of three norms."""
+    one, two = np.eye(2)
+    problem = kt.TokenProblem([[one, 0 * one], [two, 0 * two]], [1, 1], one, query=[one, two])
+    found = kt.att_svm(problem, [0, 0], over="W", norm=norm)
+    assert np.allclose(found.direction, np.eye(2), atol=1e-8)
+    assert 1 / found.margin == pytest.approx(size, rel=1e-8)
+
+
+def test_spectral_agrees_with_a_slow_ascent_of_its_dual() -> None:
+    """max h^T lambda s.t. ||sum lambda_r G_r||_* <= 1, lambda >= 0, is 1 over the margin."""
+    problem = kt.random_problem(n=2, T=3, d=4, seed=5)
+    selected = kt.optimal_tokens(problem)
+    kept = problem.X[np.arange(2), selected]
+    pairs = [(i, t) for i in (0, 1) for t in range(3) if t != selected[i]]
+    G = np.array([np.outer(kept[i] - problem.X[i, t], problem.query[i]) for i, t in pairs])
+    found = kt.att_svm(problem, selected, over="W", norm="spectral")
+
+    def nuclear(x: np.ndarray) -> float:
+        return float(np.linalg.norm(np.tensordot(x, G, 1), "nuc"))
+
+    total = {"type": "eq", "fun": lambda x: x.sum() - 1}
+    least = minimize(
+        nuclear, np.full(4, 0.25), bounds=[(0, None)] * 4, constraints=total, tol=1e-12
+    )
+    assert found.margin == pytest.approx(least.fun, rel=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["nuclear", "spectral", 1.0, 1.75, 3.0, np.inf])
 def test_random_problems_close_their_gap(norm: object) -> None:
     problem = kt.random_problem(n=6, T=8, d=10, seed=1, batch=3)
     selected = kt.optimal_tokens(problem)
@@ -55,7 +88,7 @@ def test_random_problems_close_their_gap(norm: object) -> None:
     assert found.certificate.violation.max() <= 1e-12
     assert found.is_locally_optimal.all()
     assert all(status.startswith("Solved") for status in found.status)
-    sizes = [(nuclear() if norm == "nuclear" else power(norm)).size(W) for W in found.direction]
+    sizes = [named(norm).size(W) for W in found.direction]
     assert np.allclose(found.margin * sizes, 1, rtol=1e-12)
 
 
@@ -108,3 +141,42 @@ def test_no_rows_conflicts_equalities_and_scale() -> None:
     one, other = (kt.att_svm(problem, [0], norm=3) for problem in (three, small))
     assert np.allclose(one.direction, [1, 0], atol=1e-12)
     assert np.allclose(other.direction * 1e-9, [1, 0], atol=1e-12)
+
+
+# a norm of one's own
+
+
+def weighted_l1(cost: np.ndarray) -> Norm:
+    """sum_j c_j |w_j|, and max_j |g_j| / c_j: w = a - b with a, b >= 0."""
+    k, one = len(cost), sparse.eye_array(len(cost), format="csr")
+
+    def cones(shape: tuple[int, ...]) -> Cones:
+        assert shape == (k,)
+        A = -sparse.eye_array(2 * k, format="csc")
+        pick = sparse.hstack([one, -one], format="csr")
+        return Cones(np.tile(cost, 2), A, np.zeros(2 * k), [clarabel.NonnegativeConeT(2 * k)], pick)
+
+    return Norm(lambda w: cost @ abs(w), lambda g: (abs(g) / cost).max(), cones)
+
+
+def test_a_norm_of_ones_own_agrees_with_a_linear_program() -> None:
+    problem = kt.random_problem(n=3, T=4, d=12, seed=2, batch=4)
+    selected = kt.optimal_tokens(problem)
+    cost = np.random.default_rng(0).uniform(0.2, 5, 12)
+    found = kt.att_svm(problem, selected, norm=weighted_l1(cost))
+    assert np.abs(found.certificate.gap).max() <= 1e-8
+    for k in range(4):
+        kept = problem.X[k, np.arange(3), selected[k]]
+        G = (kept[:, None] - problem.X[k])[np.arange(4) != selected[k][:, None]]
+        reference = linprog(np.tile(cost, 2), A_ub=np.hstack([-G, G]), b_ub=-np.ones(9)).fun
+        assert 1 / found.margin[k] == pytest.approx(reference, rel=1e-8)
+
+
+def test_a_norm_whose_parts_do_not_fit_is_not_certified() -> None:
+    """The gap is computed from N and N* alone, so cones that minimise another norm show."""
+    problem = kt.random_problem(n=3, T=4, d=12, seed=2)
+    right = weighted_l1(np.linspace(0.5, 2, 12))
+    wrong = replace(right, size=lambda w: abs(w).sum(), dual_size=lambda g: abs(g).max())
+    found = kt.att_svm(problem, kt.optimal_tokens(problem), norm=wrong)
+    assert found.status.startswith("Not closed")
+    assert found.certificate.gap > 1e-3

@@ -27,6 +27,7 @@ def att_svm(
     """p^mm = argmin ||p|| s.t. <p, k_i,sel - k_it> >= 1 for all i and all t distinct from sel.
 
     over="W": argmin ||W|| s.t. (x_i,sel - x_it)^T W z_i >= 1. selected (n,), or (B, n).
+    norm: "l2", "nuclear" or "spectral" (over W), a number q >= 1 for l_q, or a svm.norms.Norm.
     relax (n,) or (n, T): rows that only ask for >= 0. equal (n, T): tokens kept together with
     the selected one, rows that ask for = 0. Copies of the selected token have no row.
 
@@ -54,20 +55,15 @@ def att_svm(
 
 def _geometry(norm: Any, over: str) -> Any:
     """The cone program's norm; None for l2, which DAQP solves."""
-    if isinstance(norm, str) and norm not in ("l2", "nuclear"):
-        raise_input("norm", "be 'l2', 'nuclear' or a number q >= 1", repr(norm))
-    if norm in ("l2", 2):
+    if isinstance(norm, str | int | float) and norm in ("l2", 2):
         return None
-    from keytokens.svm import norms
+    from keytokens.svm import norms  # with clarabel, only where it is needed
 
-    if norm == "nuclear":
-        if over == "p":
-            raise_input("norm", "be 'l2' or a number q >= 1 over p", "'nuclear'")
-        return norms.nuclear()
-    q = norm if norm == np.inf else check.number("norm", norm)
-    if q < 1:
-        raise_input("norm", "be 'l2', 'nuclear' or a number q >= 1", f"{q:g}")
-    return norms.power(q)
+    found = norm if isinstance(norm, norms.Norm) else norms.named(norm)
+    if found.is_unitary and over == "p":
+        came = repr(norm) if isinstance(norm, str) else "one of matrices"
+        raise_input("norm", "be a norm of vectors over p", came)
+    return found
 
 
 def tied_tokens(problem: TokenProblem, selected: Any) -> Booleans:

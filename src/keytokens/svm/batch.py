@@ -72,8 +72,8 @@ def _nothing_known(rows: Rows) -> Answers:
     figures = (np.full(B, value) for value in (np.inf, np.inf, np.nan, np.nan))
     direction = rows.shaped(np.full((B, rows.columns), np.nan))
     unknown = [Verdict.UNDECIDED] * B
-    zeros = (np.zeros_like(rows.h) for _ in range(2))
-    return Answers(direction, *zeros, unknown, Certificate(*figures))
+    multipliers, farkas = np.zeros_like(rows.h), np.zeros_like(rows.h)
+    return Answers(direction, multipliers, farkas, unknown, Certificate(*figures))
 
 
 def _attempt(rows: Rows, answers: Answers, open_: Any, attempt: Attempt) -> Booleans:

@@ -1,10 +1,13 @@
-"""Max-margin directions in the nuclear norm and in l_q: Clarabel's cones directly.
+"""Max-margin directions in norms other than l2: Clarabel's cones directly.
 
     nuclear   min (tr P + tr Q) / 2  s.t.  [[P, W], [W^T, Q]] >= 0 (PSD), <g_r, W> >= h_r
+    spectral  min t  s.t.  [[t I, W], [W^T, t I]] >= 0 (PSD),             <g_r, W> >= h_r
     l_q       min t  s.t.  r_j^(1/q) t^(1-1/q) >= |w_j|, sum_j r_j = t,   <g_r, w> >= h_r
     l_1, l_inf  linear programs
-Both come with multipliers lambda, and weak duality bounds N(w)^2 / 2 from below by
+All come with multipliers lambda, and weak duality bounds N(w)^2 / 2 from below by
 (h^T lambda)^2 / (2 N*(G^T lambda)^2): the certificate needs no trust in the solver.
+
+A norm is one function that returns a Norm; a line in NORMS gives it a name.
 """
 
 from collections.abc import Callable
@@ -17,6 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from keytokens._checks import Booleans, Floats
+from keytokens.errors import raise_input
 from keytokens.svm import certificate as certify
 from keytokens.svm.newton import newton_polish
 from keytokens.svm.solution import Certificate
@@ -26,18 +30,25 @@ _TOLERANCE = 1e-10
 
 @dataclass(frozen=True)
 class Norm:
-    """A norm N, its dual N*, and the cone program that minimises it over a shape."""
+    """A norm N, its dual N*, and the cone program that minimises it over a shape.
+
+    size(w) = N(w) and dual_size(g) = max <g, w> over N(w) <= 1; both are given arrays of the
+    direction's shape, (d,) over p and (d, d) over W, and certify whatever the cones answer.
+    """
 
     size: Callable[[Floats], Any]
     dual_size: Callable[[Floats], Any]
     cones: Callable[[tuple[int, ...]], "Cones"]
-    exponent: float | None = None  # q, where the norm is smooth
-    is_unitary: bool = False  # N(U W V^T) = N(W): only the spans of the rows matter
+    exponent: float | None = None  # q, where the norm is l_q with 1 < q < inf
+    is_unitary: bool = False  # of matrices, N(U W V^T) = N(W): only the spans of the rows matter
 
 
 @dataclass(frozen=True)
 class Cones:
-    """min cost^T x s.t. offset - A x in the cones, where w = pick x. pick (k, columns)"""
+    """min cost^T x s.t. offset - A x in the cones, where w = pick x: N(w) at its least.
+
+    cost (c,), A (m, c), offset (m,), pick (k, c) for the k numbers of w, row by row.
+    """
 
     cost: Floats
     A: Any
@@ -50,6 +61,16 @@ def nuclear() -> Norm:
     """||W||_* and the spectral norm."""
     return Norm(
         partial(np.linalg.norm, ord="nuc"), partial(np.linalg.norm, ord=2), _psd, is_unitary=True
+    )
+
+
+def spectral() -> Norm:
+    """The largest singular value of W, and ||.||_*."""
+    return Norm(
+        partial(np.linalg.norm, ord=2),
+        partial(np.linalg.norm, ord="nuc"),
+        _largest_singular,
+        is_unitary=True,
     )
 
 
@@ -66,21 +87,40 @@ def _lq(w: Floats, q: float) -> Any:
     return np.linalg.norm(np.ravel(w), ord=q)
 
 
+def _triangle(rows: int, columns: int) -> tuple[Any, Any, Any]:
+    """Of [[P, W], [W^T, Q]], upper triangle, column by column: which entries are diagonal, the
+    places of those inside W, and the entry of W in each of these."""
+    # The upper triangle column by column is the lower triangle row by row, transposed.
+    low, high = np.tril_indices(rows + columns)
+    inside = np.flatnonzero((high < rows) & (low >= rows))
+    return low == high, inside, high[inside] * columns + (low[inside] - rows)
+
+
 def _psd(shape: tuple[int, ...]) -> Cones:
     """x = the upper triangle, column by column, off-diagonal entries times sqrt 2."""
     rows, columns = shape
     size = rows + columns
-    # The upper triangle column by column is the lower triangle row by row, transposed.
-    low, high = np.tril_indices(size)
-    count = len(low)
-    cost = np.where(low == high, 0.5, 0.0)
-    inside = np.flatnonzero((high < rows) & (low >= rows))
-    entry = high[inside] * columns + (low[inside] - rows)
+    diagonal, inside, entry = _triangle(rows, columns)
+    count = len(diagonal)
+    cost = np.where(diagonal, 0.5, 0.0)
     pick = sparse.csr_array(
         (np.full(len(inside), 0.5**0.5), (entry, inside)), shape=(rows * columns, count)
     )
     A = -sparse.eye_array(count, format="csc")
     return Cones(cost, A, np.zeros(count), [clarabel.PSDTriangleConeT(size)], pick)
+
+
+def _largest_singular(shape: tuple[int, ...]) -> Cones:
+    """x = (w, t): t on the diagonal of the triangle, sqrt 2 w inside."""
+    k, size = int(np.prod(shape)), sum(shape)
+    diagonal, inside, entry = _triangle(*shape)
+    t = np.flatnonzero(diagonal)
+    values = np.concatenate([np.full(k, 2**0.5), np.ones(size)])
+    places = (np.concatenate([inside, t]), np.concatenate([entry, np.full(size, k)]))
+    A = -sparse.csc_array((values, places), shape=(len(diagonal), k + 1))
+    pick = sparse.eye_array(k, k + 1, format="csr")
+    cones = [clarabel.PSDTriangleConeT(size)]
+    return Cones(np.append(np.zeros(k), 1.0), A, np.zeros(len(diagonal)), cones, pick)
 
 
 def _power_cones(shape: tuple[int, ...], q: float) -> Cones:
@@ -114,6 +154,21 @@ def _largest_size(shape: tuple[int, ...]) -> Cones:
     cones = [clarabel.NonnegativeConeT(2 * k)]
     pick = sparse.eye_array(k, k + 1, format="csr")
     return Cones(np.append(np.zeros(k), 1.0), A, np.zeros(2 * k), cones, pick)
+
+
+NORMS: dict[str, Callable[[], Norm]] = {
+    "nuclear": nuclear,
+    "spectral": spectral,
+}
+
+
+def named(norm: Any) -> Norm:
+    """The norm of a name, or l_q of a number q >= 1."""
+    is_name = isinstance(norm, str) and norm in NORMS
+    if not (is_name or (isinstance(norm, int | float | np.integer) and norm >= 1)):
+        names = ", ".join(map(repr, ("l2", *NORMS)))
+        raise_input("norm", f"be {names}, a number q >= 1 or a Norm", repr(norm))
+    return NORMS[norm]() if is_name else power(float(norm))
 
 
 def minimise(
