@@ -16,6 +16,7 @@ from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
 
 RATIOS = ("largest frequency over smallest", "|mean label|", "spread of lengths over their mean")
+FEASIBLE = "feasible, 1, or not, 0"
 RULES = ("signed frequency", "posterior difference")
 
 
@@ -128,13 +129,14 @@ def _of_a_corpus(rows: Any) -> list[Verdict]:
                 one("sentences whose best token is not unique"), 0,
                 "the max-margin theorem is stated for unique optimal tokens"),
         at_least("Selecting the token of largest y alpha in every sentence is feasible: the "
-                 "selection graph has no cycle.", "1: yes", one("feasible"), 1,
+                 "selection graph has no cycle.", FEASIBLE, one("feasible"), 1,
                  "it is yes or no, with a proof" + _why_not(frequent)),
-        at_least("So is selecting the token of largest y Delta.", "1: yes",
+        at_least("So is selecting the token of largest y Delta.", FEASIBLE,
                  one("feasible", predictive), 1,
                  "it is yes or no, with a proof" + _why_not(predictive)),
         at_least("A selection whose tokens are all completely predictive is feasible.",
-                 "1: yes, both rules, where that is so", worst(pure_only["feasible"], np.min), 1,
+                 FEASIBLE + ", both rules, where that is so",
+                 worst(pure_only["feasible"], np.min), 1,
                  "along a path of its graph the label stays the same and y alpha falls"),
     ]  # fmt: skip
 

@@ -5,39 +5,38 @@ from typing import Any
 import numpy as np
 
 import keytokens as kt
-from keytokens.embedding.frequencies import frequency, posterior_difference, signed_frequency
+from keytokens.embedding.frequencies import frequency, posterior_difference
 from keytokens.embedding.kernels import CountLoss
 from keytokens.embedding.one_step import Embedded, StageOptions, bare_loss, embed, without_cls
 from keytokens.embedding.p_training import Space
 from keytokens.experiments.corpora import Corpus, by_corpus, drawn, reviews
 from keytokens.experiments.experiment import Experiment
-from keytokens.experiments.reviews_flow import ETA, labelled
+from keytokens.experiments.reviews_flow import labelled, step_size
 from keytokens.experiments.tools import slope, worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
 from keytokens.experiments.words import name_extremes
 
-# eta |alpha|_max / 2 after the step: small, moderate and large values. On reviews, eta itself.
-REACH = (0.01, 0.1, 1.0, 10.0)
-ETAS = (10.0, 100.0, 800.0, 8000.0)
+REACH = (0.01, 0.1, 1.0, 10.0)  # eta max|alpha| / 2: small, moderate and large values
 WIDTHS = (0, 128, 512, 2048)
 MOST = 1500
 
 
 def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]]:
     """One small step of p on a drawn corpus, beside the law."""
-    corpus = drawn(rng, n=400, uneven=params["uneven"])
-    largest = np.abs(signed_frequency(corpus.counts, corpus.y)).max()
-    rows = [row for reach in REACH for row in rows_of(corpus, 2 * reach / largest, reach)]
-    return rows + steps(corpus, 2 / largest, params["draws"], rng)
+    return _all(drawn(rng, n=400, uneven=params["uneven"]), params["draws"], rng)
 
 
 def run_reviews(
     params: dict[str, Any], rng: np.random.Generator, data: str
 ) -> list[dict[str, Any]]:
     """The same on the training reviews."""
-    corpus = reviews(data)[0]
-    rows = [row for eta in ETAS for row in rows_of(corpus, eta, eta)]
-    return rows + steps(corpus, ETA, params["draws"], rng)
+    return _all(reviews(data)[0], params["draws"], rng)
+
+
+def _all(corpus: Corpus, draws: int, rng: np.random.Generator) -> list[dict[str, Any]]:
+    eta = step_size(corpus)
+    rows = [row for reach in REACH for row in rows_of(corpus, eta * reach, reach)]
+    return rows + steps(corpus, eta, draws, rng)
 
 
 def rows_of(corpus: Corpus, eta: float, level: float) -> list[dict[str, Any]]:
@@ -144,17 +143,15 @@ def _draw_tokens(rows: Any, x: str, label: str) -> Any:
     from matplotlib import pyplot
 
     corpora, on_reviews = _corpora(rows), "corpus" in rows.columns
-    levels = ETAS if on_reviews else REACH
     figure, axes = pyplot.subplots(
-        len(corpora), len(levels), figsize=(9.6, 2.4 * len(corpora)), squeeze=False, sharey=True
+        len(corpora), len(REACH), figsize=(9.6, 2.4 * len(corpora)), squeeze=False, sharey=True
     )
     for line, (name, part) in zip(axes, corpora, strict=True):
-        for axis, level in zip(line, levels, strict=True):
+        for axis, level in zip(line, REACH, strict=True):
             tokens = part.filter((pl.col("what") == "token") & (pl.col("level") == level))
             axis.axhline(0, color="0.8", lw=0.8)
             axis.plot(tokens[x], tokens["logit"], ".", ms=3)
-            letter = "η" if on_reviews else "η max|α| / 2"
-            axis.set(title=f"{letter} = {level:g}")
+            axis.set(title=f"η max|α| / 2 = {level:g}")
             axis.locator_params(axis="x", nbins=4)
             axis.margins(x=0.12)
             if on_reviews:
@@ -180,7 +177,7 @@ def _draw_sizes(rows: Any) -> Any:
         d = mean["width"].to_numpy()
         axes[1].loglog(d, mean["off"][0] * (d / d[0]) ** -0.5, ":", color=f"C{k}")
     axes[0].axhline(1, color="0.8", lw=0.8, zorder=0)
-    axes[0].set(xlabel="η" if "corpus" in rows.columns else "η max|α| / 2", ylabel="‖tilt‖ / ‖∂a‖")
+    axes[0].set(xlabel="η max|α| / 2", ylabel="‖tilt‖ / ‖∂a‖")
     axes[0].legend()
     axes[1].plot([], [], "k:", label="d$^{-1/2}$")
     axes[1].set(xlabel="width d", ylabel="relative distance from the law")

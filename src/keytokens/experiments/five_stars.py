@@ -16,7 +16,6 @@ from keytokens.embedding.frequencies import frequency
 from keytokens.embedding.one_step import StageOptions, train_one_step
 from keytokens.experiments.corpora import by_corpus, column
 from keytokens.experiments.experiment import Experiment
-from keytokens.experiments.reviews_flow import ETA
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
 from keytokens.experiments.words import name_extremes
@@ -33,11 +32,13 @@ def run(params: dict[str, Any], rng: np.random.Generator, data: str) -> list[dic
         return [{"what": "absent"}]
     (counts, labels), (held, truth), words = found
     labelled = Labelled(counts, labels, 5, np.ones(len(labels)))
-    one = train_one_step(labelled, StageOptions(eta=ETA)).scores
+    moved = expected(counts, labels)
+    eta = 1 / np.abs(moved).max()  # the largest value is then one
+    one = train_one_step(labelled, StageOptions(eta=eta)).scores
     joint = SelectionClassifier().fit(counts, labels)
     right = {"accuracy": float(np.mean(joint.predict(held) == truth)),
              "majority": float(np.mean(truth == np.bincount(labels).argmax()))}  # fmt: skip
-    law = np.abs(one.value[0, :, :-1] - expected(counts, labels)).max()
+    law = np.abs(one.value[0, :, :-1] - eta * moved).max()
     rows: list[dict[str, Any]] = [{"what": "model", "law": law} | right]
     for stage, scores in (("after one step", one), ("joint training", joint.scores_)):
         rows += of_classes(stage, scores.value[0, :, :-1], counts, labels, words)
@@ -71,10 +72,10 @@ def stars(path: str, rng: np.random.Generator) -> Any:
 
 
 def expected(counts: sparse.csr_array, labels: Any) -> Any:
-    """eta (1/n) sum_i (1[y_i = k] - 1/K) N_i(s)/T_i for unit v_k. (K, V)"""
+    """(1/n) sum_i (1[y_i = k] - 1/K) N_i(s)/T_i: the step for eta = 1 and unit v_k. (K, V)"""
     length = np.maximum(np.asarray(counts.sum(axis=1)).ravel(), 1)
     signs = (labels[:, None] == np.arange(5)) - 0.2
-    return ETA * (counts.T @ (signs / length[:, None])).T / len(labels)
+    return (counts.T @ (signs / length[:, None])).T / len(labels)
 
 
 def of_classes(
@@ -147,7 +148,8 @@ def _draw_corpus(tokens: Any) -> Any:
             axis.axhline(0, color="0.85", lw=0.8, zorder=0)
             axis.plot(part["posterior"], part["value"], ".", ms=2.5, rasterized=True)
             name_extremes(axis, part, "posterior", "value", count=2)
-            axis.set(title=f"{k + 1} star" + "s" * (k > 0))
+            if line is axes[0]:
+                axis.set(title=f"{k + 1} star" + "s" * (k > 0))
         line[0].set(ylabel=f"⟨E$_s$, v$_k$⟩, {stage}")
     axes[-1, 2].set(xlabel="posterior difference of the class")
     return figure

@@ -16,6 +16,7 @@ from keytokens.embedding.frequencies import frequency, posterior_difference, sig
 from keytokens.embedding.kernels import CountLoss, Layout, Rows
 from keytokens.experiments.corpora import Corpus, by_corpus, drawn, reviews
 from keytokens.experiments.experiment import Experiment
+from keytokens.experiments.reviews_flow import step_size
 from keytokens.experiments.tools import slope, worst
 from keytokens.experiments.verdict import Verdict, at_most
 from keytokens.experiments.words import name_extremes
@@ -100,7 +101,7 @@ def residuals(corpus: Corpus, alpha: Any, step: dict[str, Any]) -> dict[str, flo
 
 def tokens(corpus: Corpus, alpha: Any, step: dict[str, Any]) -> list[dict[str, Any]]:
     """E1 v of single tokens, for a step whose eta makes the largest |E1 v - E0 v| one."""
-    eta = 2 / np.abs(alpha).max()
+    eta = step_size(corpus)
     posterior = posterior_difference(corpus.counts, corpus.y)
     order = np.argsort(-frequency(corpus.counts), kind="stable")[: MOST // 2]
     extreme = np.argsort(-np.abs(alpha), kind="stable")[: MOST // 2]

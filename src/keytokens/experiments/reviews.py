@@ -18,7 +18,7 @@ from keytokens.embedding.one_step import StageOptions, train_one_step
 from keytokens.embedding.scores import AttentionScores, logits, weights
 from keytokens.experiments.corpora import Corpus, by_corpus, reviews
 from keytokens.experiments.experiment import Experiment
-from keytokens.experiments.reviews_flow import ETA, flow, labelled
+from keytokens.experiments.reviews_flow import flow, labelled, step_size
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
 
@@ -62,7 +62,7 @@ def fit(corpus: Corpus, params: dict[str, Any], seed: int) -> Fitted:
         adam = FiniteOptions(width=params["d"], epochs=params["epochs"], seed=seed)
         return train_finite(labelled(corpus), adam)
     return train_one_step(
-        labelled(corpus), StageOptions(width=params["d"] or None, eta=ETA, seed=seed)
+        labelled(corpus), StageOptions(width=params["d"] or None, eta=step_size(corpus), seed=seed)
     )
 
 
@@ -74,7 +74,7 @@ def summary(found: Fitted, train: Corpus, test: Corpus, d: int) -> dict[str, Any
     heaviest = np.zeros(n)
     np.maximum.at(heaviest, row, weight)
     a, b, alpha, posterior, often = _measured(found.scores, train)
-    loud = often & (ETA / 2 * np.abs(alpha) > LOUD / np.sqrt(d or np.inf))
+    loud = often & (step_size(train) / 2 * np.abs(alpha) > LOUD / np.sqrt(d or np.inf))
     plain, telling = often & (np.abs(posterior) < 0.1), often & (np.abs(posterior) > 0.5)
     spread = max(float(a[often].std()), 1e-300)
     return {
@@ -256,7 +256,7 @@ EXPERIMENT = Experiment(
         "⟨E_s, v⟩, below, attention logits ⟨E_s, p⟩ in standard deviations, against the posterior "
         "difference: one point a token, with binned means and their spread. The network's logits "
         "make the V of the theory; the flow after one step is held up by common tokens, whose "
-        "signed frequency is large though they say little. Vocabulary, η = 800, widths and Adam's "
+        "signed frequency is large though they say little. Vocabulary, η, widths and Adam's "
         "numbers are our choice."
     ),
     needs_data=True,

@@ -9,12 +9,12 @@ import numpy as np
 from keytokens._checks import Floats
 from keytokens.embedding.corpus import Corpus as Labelled
 from keytokens.embedding.corpus import Fitted, to_scores
+from keytokens.embedding.frequencies import signed_frequency
 from keytokens.embedding.one_step import StageOptions, bare_loss, embed, without_cls
 from keytokens.embedding.p_training import Space, follow, velocity
 from keytokens.embedding.rows import one_blas_thread
 from keytokens.experiments.corpora import Corpus, reviews
 
-ETA = 800.0  # the step on E
 NORMS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 MOST_STEPS = 5000
 
@@ -32,6 +32,11 @@ class Point:
         return self.fitted.scores.attention[0, :-1]
 
 
+def step_size(corpus: Corpus) -> float:
+    """eta = 2 / max|alpha|, our choice: the largest |<E1_s - E0_s, v>| is one."""
+    return 2 / float(np.abs(signed_frequency(corpus.counts, corpus.y)).max())
+
+
 def labelled(corpus: Corpus) -> Labelled:
     """The sentences as the embedding room takes them: label 1 for +1."""
     labels = (corpus.y > 0).astype(int)
@@ -41,19 +46,24 @@ def labelled(corpus: Corpus) -> Labelled:
 def flow(data: str, d: int, seed: int, last: float) -> tuple[Space, tuple[Point, ...]]:
     """Both stages on the training reviews, to norm `last`; d = 0 is the infinite width.
 
-    Two experiments follow the infinite width: it is kept until another flow is asked for.
+    Two experiments follow the infinite width: its flows are kept.
     """
+    if d:
+        return _flow(data, d, seed, last)
     status = os.stat(data)
-    return _flow(data, d, seed if d else 0, last, status.st_mtime_ns, status.st_size)
+    return _infinite(data, last, status.st_mtime_ns, status.st_size)
 
 
-@lru_cache(maxsize=1)
-def _flow(
-    data: str, d: int, seed: int, last: float, *version: int
-) -> tuple[Space, tuple[Point, ...]]:
-    """As above; `version` tells two states of one file apart."""
-    corpus = labelled(reviews(data)[0])
-    options = StageOptions(d or None, ETA, seed=seed, norm=last, steps=MOST_STEPS, tolerance=0.0)
+@lru_cache(maxsize=4)
+def _infinite(data: str, last: float, *version: int) -> tuple[Space, tuple[Point, ...]]:
+    """`version` tells two states of one file apart."""
+    return _flow(data, 0, 0, last)
+
+
+def _flow(data: str, d: int, seed: int, last: float) -> tuple[Space, tuple[Point, ...]]:
+    train = reviews(data)[0]
+    eta, corpus = step_size(train), labelled(train)
+    options = StageOptions(d or None, eta, seed=seed, norm=last, steps=MOST_STEPS, tolerance=0.0)
     loss = bare_loss(corpus)
     embedded = embed(corpus, loss, options)
     space, points, steps = Space(embedded), [], 0

@@ -14,7 +14,7 @@ from keytokens.embedding.p_training import Space
 from keytokens.embedding.scores import logits, weights
 from keytokens.experiments.corpora import Corpus, by_corpus, reviews
 from keytokens.experiments.experiment import Experiment
-from keytokens.experiments.reviews_flow import ETA, Point, flow
+from keytokens.experiments.reviews_flow import Point, flow, step_size
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
 from keytokens.experiments.words import quoted, shown
@@ -28,7 +28,7 @@ def run(params: dict[str, Any], rng: np.random.Generator, data: str) -> list[dic
     """At each norm: the selection, its Att-SVM, and how p stands to it; last, who is undecided."""
     train = reviews(data)[0]
     space, points = flow(data, 0, 0, params["norm"])
-    gram = kt.RankOne(signed_frequency(train.counts, train.y), ETA)
+    gram = kt.RankOne(signed_frequency(train.counts, train.y), step_size(train))
     rows, before = [], None
     for point in points:
         selected = heaviest(train, point.logits)
