@@ -96,12 +96,12 @@ def _reviews(path: str, min_count: int, *version: int) -> tuple[Corpus, Corpus]:
     counts, held = counter.fit_transform(seen), counter.transform(unseen)
     words = np.asarray(counter.vocabulary_)
     kinds = _kinds(counts, y[train])
-    parts = (
+    both = (
         _filled(Corpus(counts, y[train], words, kinds, seen)),
         _filled(Corpus(held, y[test], words, kinds, unseen)),
     )
-    _check_content(Path(path).name, *parts)
-    return parts
+    _check_content(Path(path).name, *both)
+    return both
 
 
 def _check_content(name: str, train: Corpus, test: Corpus) -> None:
@@ -157,6 +157,13 @@ def _filled(corpus: Corpus) -> Corpus:
     return corpus.rows(corpus.lengths > 0)
 
 
+def parts(rows: Any) -> list[tuple[str, Any]]:
+    """(name, rows) of each file; all rows at once where no file was read."""
+    if "corpus" not in rows.columns:
+        return [("drawn corpus", rows)]
+    return [(name, part) for (name,), part in rows.group_by("corpus", maintain_order=True)]
+
+
 def by_corpus(verdicts: Callable[[Any], list[Verdict]]) -> Callable[[Any], list[Verdict]]:
     """Decide every claim for each file by itself: one may have what another lacks."""
 
@@ -164,10 +171,9 @@ def by_corpus(verdicts: Callable[[Any], list[Verdict]]) -> Callable[[Any], list[
     def each(rows: Any) -> list[Verdict]:
         if "corpus" not in rows.columns:
             return verdicts(rows)
-        parts = rows.group_by("corpus", maintain_order=True)
         return [
             replace(verdict, claim=f"{name}: {verdict.claim}")
-            for (name,), part in parts
+            for name, part in parts(rows)
             for verdict in verdicts(part)
         ]
 

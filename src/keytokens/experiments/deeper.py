@@ -11,7 +11,7 @@ import numpy as np
 from keytokens._extras import require
 from keytokens.dynamics.training import float64
 from keytokens.embedding.frequencies import frequency, posterior_difference
-from keytokens.experiments.corpora import Corpus, by_corpus, drawn, reviews
+from keytokens.experiments.corpora import Corpus, by_corpus, drawn, parts, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least
@@ -162,10 +162,7 @@ def verdicts(rows: Any) -> list[Verdict]:
 
 def draw(rows: Any) -> dict[str, Any]:
     """Values above, logits below, a column a model; one figure a corpus."""
-    if "corpus" not in rows.columns:
-        return {"drawn corpus": _draw_corpus(rows)}
-    corpora = rows.group_by("corpus", maintain_order=True)
-    return {name: _draw_corpus(part) for (name,), part in corpora}
+    return {name: _draw_corpus(part) for name, part in parts(rows)}
 
 
 def _draw_corpus(rows: Any) -> Any:

@@ -9,7 +9,7 @@ from keytokens.embedding.frequencies import frequency, posterior_difference
 from keytokens.embedding.kernels import CountLoss
 from keytokens.embedding.one_step import Embedded, StageOptions, bare_loss, embed, without_cls
 from keytokens.embedding.p_training import Space
-from keytokens.experiments.corpora import Corpus, by_corpus, drawn, reviews
+from keytokens.experiments.corpora import Corpus, by_corpus, drawn, parts, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.reviews_flow import labelled, step_size
 from keytokens.experiments.tools import slope, worst
@@ -132,7 +132,7 @@ def draw(rows: Any) -> dict[str, Any]:
 def _corpora(rows: Any) -> list[tuple[str, Any]]:
     """(name, rows) of each corpus."""
     if "corpus" in rows.columns:
-        return [(name, part) for (name,), part in rows.group_by("corpus", maintain_order=True)]
+        return parts(rows)
     kinds = (("equal frequencies", False), ("uneven frequencies", True))
     return [(name, rows.filter(rows["uneven"] == uneven)) for name, uneven in kinds]
 

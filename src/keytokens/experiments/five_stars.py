@@ -14,7 +14,7 @@ from keytokens.classifier import SelectionClassifier
 from keytokens.embedding.corpus import Corpus as Labelled
 from keytokens.embedding.frequencies import frequency
 from keytokens.embedding.one_step import StageOptions, train_one_step
-from keytokens.experiments.corpora import by_corpus, column
+from keytokens.experiments.corpora import by_corpus, column, parts
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
@@ -132,8 +132,8 @@ def draw(rows: Any) -> dict[str, Any]:
     """Values against Delta_k, a column a class, a row a stage."""
     import polars as pl
 
-    parts = rows.filter(pl.col("what") == "token").group_by("corpus", maintain_order=True)
-    return {f"{name}: five classes": _draw_corpus(part) for (name,), part in parts}
+    tokens = rows.filter(pl.col("what") == "token")
+    return {f"{name}: five classes": _draw_corpus(part) for name, part in parts(tokens)}
 
 
 def _draw_corpus(tokens: Any) -> Any:

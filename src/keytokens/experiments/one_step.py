@@ -14,7 +14,7 @@ import numpy as np
 import keytokens as kt
 from keytokens.embedding.frequencies import frequency, posterior_difference, signed_frequency
 from keytokens.embedding.kernels import CountLoss, Layout, Rows
-from keytokens.experiments.corpora import Corpus, by_corpus, drawn, reviews
+from keytokens.experiments.corpora import Corpus, by_corpus, drawn, parts, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.reviews_flow import step_size
 from keytokens.experiments.tools import slope, worst
@@ -162,10 +162,7 @@ def exponent(rows: Any, column: str) -> float:
 
 def draw(rows: Any) -> dict[str, Any]:
     """One figure a corpus: tokens against alpha and Delta, and the residuals against d."""
-    if "corpus" not in rows.columns:
-        return {"drawn corpus": _draw_corpus(rows)}
-    corpora = rows.group_by("corpus", maintain_order=True)
-    return {name: _draw_corpus(part) for (name,), part in corpora}
+    return {name: _draw_corpus(part) for name, part in parts(rows)}
 
 
 def _draw_corpus(rows: Any) -> Any:

@@ -16,7 +16,7 @@ from keytokens.embedding.finite import FiniteOptions, train_finite
 from keytokens.embedding.frequencies import frequency, posterior_difference, signed_frequency
 from keytokens.embedding.one_step import StageOptions, train_one_step
 from keytokens.embedding.scores import AttentionScores, logits, weights
-from keytokens.experiments.corpora import Corpus, by_corpus, reviews
+from keytokens.experiments.corpora import Corpus, by_corpus, parts, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.reviews_flow import flow, labelled, step_size
 from keytokens.experiments.tools import worst
@@ -232,7 +232,7 @@ def draw(rows: Any) -> dict[str, Any]:
     from keytokens.experiments import reviews_figures as figures
 
     drawn = {}
-    for (name,), part in rows.group_by("corpus", maintain_order=True):
+    for name, part in parts(rows):
         drawn[f"{name}: values and attention logits against the posterior difference"] = (
             figures.phenomenology(part, STAGES)
         )

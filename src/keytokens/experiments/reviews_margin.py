@@ -12,7 +12,7 @@ import keytokens as kt
 from keytokens.embedding.frequencies import signed_frequency
 from keytokens.embedding.p_training import Space
 from keytokens.embedding.scores import logits, weights
-from keytokens.experiments.corpora import Corpus, by_corpus, reviews
+from keytokens.experiments.corpora import Corpus, by_corpus, parts, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.reviews_flow import Point, flow, step_size
 from keytokens.experiments.tools import worst
@@ -128,7 +128,7 @@ def verdicts(rows: Any) -> list[Verdict]:
 def draw(rows: Any) -> dict[str, Any]:
     """Distance, margin ratio, undecided and moved reviews; then who is undecided, by corpus."""
     drawn = {"Along the flow": _draw_path(rows.filter(rows["what"] == "point"))}
-    for (name,), part in rows.group_by("corpus", maintain_order=True):
+    for name, part in parts(rows):
         if (part["what"] == "pair").any():
             caption = f"{name}: what the undecided reviews waver between, and ten of them"
             drawn[caption] = _draw_open(part)
@@ -139,7 +139,7 @@ def _draw_path(rows: Any) -> Any:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 3, figsize=(9.6, 3.1), sharex=True)
-    for k, ((name,), part) in enumerate(rows.group_by("corpus", maintain_order=True)):
+    for k, (name, part) in enumerate(parts(rows)):
         colour, norm = f"C{k}", part["length"]
         axes[0].plot(norm, part["gap"], "o-", color=colour, ms=3, label=name)
         axes[1].plot(norm, part["margin"], "o-", color=colour, ms=3)
