@@ -148,9 +148,9 @@ def _draw_corpus(tokens: Any) -> Any:
             axis.axhline(0, color="0.85", lw=0.8, zorder=0)
             axis.plot(part["posterior"], part["value"], ".", ms=2.5, rasterized=True)
             name_extremes(axis, part, "posterior", "value", count=2)
-            if line is axes[0]:
-                axis.set(title=f"{k + 1} star" + "s" * (k > 0))
         line[0].set(ylabel=f"⟨E$_s$, v$_k$⟩, {stage}")
+    for k, axis in enumerate(axes[0]):
+        axis.set(title=f"{k + 1} star" + "s" * (k > 0))
     axes[-1, 2].set(xlabel="posterior difference of the class")
     return figure
 

@@ -41,6 +41,8 @@ def name_extremes(axis: Any, rows: Any, x: str, y: str, count: int = 3) -> None:
 
 def _name(axis: Any, word: str, at: tuple[float, float], way: int, taken: list[Box]) -> None:
     """One name, `way` (+1 up, -1 down) being where it gives way to."""
+    from matplotlib.patheffects import withStroke
+
     left, right = axis.get_xlim()
     leftwards = at[0] > (left + right) / 2
     scale = 72 / axis.figure.dpi
@@ -55,6 +57,7 @@ def _name(axis: Any, word: str, at: tuple[float, float], way: int, taken: list[B
         word, at, (-3 if leftwards else 3, shift), textcoords="offset points", fontsize=SIZE,
         ha="right" if leftwards else "left", va="center", parse_math=False,
         arrowprops=line if abs(shift) > HEIGHT / 2 else None,
+        path_effects=[withStroke(linewidth=1.5, foreground="white")],
     )  # fmt: skip
 
 
