@@ -14,7 +14,8 @@ import pytest
 
 import keytokens as kt
 from keytokens.experiments import Experiment, at_least, run_experiment, run_experiments
-from keytokens.experiments.cells import Cell, as_columns, fingerprint
+from keytokens.experiments.cells import Cell, as_columns
+from keytokens.experiments.fingerprint import fingerprint
 from keytokens.experiments.verdict import at_most
 
 

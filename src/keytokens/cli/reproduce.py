@@ -49,6 +49,8 @@ def command(
     for e in chosen:
         if e not in able:
             click.echo(f"{e.name}: left out, it needs --data FILE or KEYTOKENS_DATA", err=True)
+    if not able:
+        raise click.UsageError("--data FILE must be given for these experiments; got nothing.")
     options = {"quick": quick, "workers": workers, "scheduler": scheduler, "force": force}
     try:
         run_experiments(able, out, data=data, **options)  # type: ignore[arg-type]
@@ -57,9 +59,9 @@ def command(
         raise
     finally:  # what is finished is on the page, whatever happened to the rest
         if any(out.glob("*/experiment.json")):
-            page = write_report(out, list(EXPERIMENTS))
+            write_report(out, list(EXPERIMENTS))
     click.echo(_summary(out, [e.name for e in able]))
-    click.echo(page)
+    click.echo(out / "report.html")
 
 
 def _files_of_environment() -> tuple[Path, ...]:

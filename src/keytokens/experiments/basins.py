@@ -12,6 +12,8 @@ from keytokens.experiments.verdict import Verdict, at_least
 
 REACH = 4.0  # starts in [-4, 4]^2
 STEPS = 2000
+SHADES = ("#9ecae1", "#fdae6b", "#a1d99b", "#dadaeb")
+LINES = ("#08519c", "#a63603", "#006d2c", "#54278f")
 PROBLEMS = ("one input, global", "one input, local", "three inputs", "two inputs, counterexample")
 
 
@@ -81,7 +83,7 @@ def draw(rows: Any) -> Any:
         ends.sort(key=lambda end: part.filter(part["selected"] == end)["kind"][0] != "global")
         side = int(np.sqrt(part.height))
         codes = np.array([ends.index(end) for end in part["selected"]]).reshape(side, side)
-        shades = ListedColormap(["#9ecae1", "#fdae6b", "#a1d99b", "#dadaeb"][: len(ends)])
+        shades = ListedColormap(SHADES[: len(ends)])
         axis.imshow(codes, origin="lower", extent=(-REACH, REACH) * 2, cmap=shades,
                     vmin=-0.5, vmax=len(ends) - 0.5, interpolation="nearest")  # fmt: skip
         _draw_ends(axis, part, ends)
@@ -96,8 +98,9 @@ def draw(rows: Any) -> Any:
 def _draw_ends(axis: Any, part: Any, ends: list[str]) -> None:
     for k, end in enumerate(ends):
         first = part.filter(part["selected"] == end).row(0, named=True)
-        colour = ("#08519c", "#a63603", "#006d2c", "#54278f")[k]
-        axis.plot([], [], "s", color=colour, label=f"tokens {end}: {first['kind']}")
+        colour = LINES[k]
+        axis.plot([], [], "s", color=SHADES[k], mec=colour, ms=8,
+                  label=f"tokens {end}: {first['kind']}")  # fmt: skip
         if first["svm1"] is not None:
             x, y = np.array([first["svm1"], first["svm2"]]) / np.hypot(first["svm1"], first["svm2"])
             axis.plot([0, 9 * x], [0, 9 * y], "--", color=colour, lw=1.2)

@@ -1,13 +1,11 @@
 """A cell: one parameter set with one seed. Its file is written whole or not at all."""
 
 import hashlib
-import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -67,13 +65,13 @@ class Cell:
         }
         _files.write_text(self.path(folder), json.dumps(record) + "\n")
 
-    def read(self, folder: Path) -> Columns | None:
-        """The rows, or None when they are missing or another code computed them."""
+    def read(self, folder: Path) -> dict[str, Any] | None:
+        """What `write` kept, or None when it is missing or another code computed it."""
         try:
-            record = json.loads(self.path(folder).read_text(encoding="utf-8"))
+            record: dict[str, Any] = json.loads(self.path(folder).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return record["columns"] if record.get("code") == self.mark else None
+        return record if record.get("code") == self.mark else None
 
 
 def compute(
@@ -109,12 +107,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def fingerprint(run: Callable[..., Any]) -> str:
-    """A hash of the function and of all it uses of its own folder: other code, other rows."""
-    parts = [__version__, *_sources(run, {})]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-
-
 def file_digest(path: str) -> str:
     """A hash of a file's content: other reviews, other rows."""
     try:
@@ -122,44 +114,6 @@ def file_digest(path: str) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()[:16]
     except OSError as error:
         raise FileError(f"{path} must be a readable file; got: {error.strerror}.") from error
-
-
-def _sources(thing: Any, seen: dict[int, Any]) -> Iterable[str]:
-    """The source of a function or class and, depth first, of its neighbours that it mentions."""
-    if id(thing) in seen:
-        return
-    seen[id(thing)] = thing
-    function = inspect.unwrap(thing)
-    if not isinstance(function, FunctionType):
-        yield _text(thing)
-        return
-    yield _text(function)
-    for name in sorted(_names(function.__code__)):
-        value = function.__globals__.get(name)
-        if _neighbours(getattr(value, "__module__", None), function.__module__):
-            yield from _sources(value, seen)
-        elif isinstance(value, (int, float, str, tuple, list, dict, bool, np.ndarray)):
-            yield f"{name}={value!r}"
-
-
-def _neighbours(one: str | None, other: str) -> bool:
-    """The same module, or two of one folder."""
-    folder = other.rpartition(".")[0]
-    return one == other or bool(one and folder and one.rpartition(".")[0] == folder)
-
-
-def _names(code: CodeType) -> set[str]:
-    """Every name the code mentions, nested functions included."""
-    inner = [const for const in code.co_consts if isinstance(const, CodeType)]
-    return set(code.co_names).union(*map(_names, inner))
-
-
-def _text(thing: Any) -> str:
-    try:
-        return inspect.getsource(thing)
-    except (OSError, TypeError):  # typed at a prompt, or made by a call
-        code = getattr(thing, "__code__", None)
-        return type(thing).__name__ if code is None else code.co_code.hex() + repr(code.co_consts)
 
 
 def versions() -> dict[str, str]:

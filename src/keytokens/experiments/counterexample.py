@@ -18,6 +18,8 @@ CASES: dict[str, Any] = {
                                "losses": ("linear", "logistic", "exponential")},
 }  # fmt: skip
 STEPS = 100_000
+COLOURS = {"best": "C1", "local": "C0"}
+STYLES = {"linear": "-", "logistic": "--", "exponential": ":"}
 
 
 def problem(best: tuple[float, float]) -> kt.TokenProblem:
@@ -65,24 +67,30 @@ def verdicts(rows: Any) -> list[Verdict]:
 
 
 def draw(rows: Any) -> Any:
-    """One panel a case: the plane, both directions, the runs."""
+    """One column a case: the plane, both directions, the runs; below, both distances."""
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, 2, figsize=(8.2, 3.4), sharex=True, sharey=True)
-    for axis, name in zip(axes, CASES, strict=True):
-        part = rows.filter(rows["case"] == name)
-        for k, kind in enumerate(("best", "local")):
+    figure, axes = pyplot.subplots(2, 2, figsize=(8.6, 6.4), sharey="row")
+    for (plane, curve), name in zip(axes.T, CASES, strict=True):
+        part = rows.filter((rows["case"] == name) & (rows["step"] > 0))
+        for kind, colour in COLOURS.items():
             x, y = part[f"{kind}1"][0], part[f"{kind}2"][0]
             reach = 30 / np.hypot(x, y)
-            axis.plot([0, reach * x], [0, reach * y], "--", color=f"C{1 - k}", lw=1,
-                      label=f"Att-SVM, {'optimal' if k == 0 else 'locally optimal'}")  # fmt: skip
-        for k, ((loss,), path) in enumerate(part.group_by("loss", maintain_order=True)):
-            axis.plot(path["p1"], path["p2"], color="black", lw=1.2, ls=("-", "--", ":")[k],
-                      label=f"{loss} loss")  # fmt: skip
-        axis.plot(*CASES[name]["start"], "o", color="white", mec="black", zorder=5)
-        axis.set(title=name, xlabel="$p_1$", xlim=(-2, 10), ylim=(-1, 7), aspect="equal")
-        axis.legend(loc="upper right")
-    axes[0].set(ylabel="$p_2$")
+            plane.plot([0, reach * x], [0, reach * y], "--", color=colour, lw=1.2)
+        for (loss,), path in part.group_by("loss", maintain_order=True):
+            plane.plot(path["p1"], path["p2"], color="black", lw=1.2, ls=STYLES[str(loss)])
+            for kind, colour in COLOURS.items():
+                curve.loglog(path["step"], path[f"to_{kind}"], color=colour, ls=STYLES[str(loss)])
+            curve.plot([], [], "black", ls=STYLES[str(loss)], label=f"{loss} loss")
+        plane.plot(*CASES[name]["start"], "o", color="white", mec="black", zorder=5)
+        plane.set(title=name, xlabel="$p_1$", xlim=(-1, 9.5), ylim=(-1, 6))
+        curve.set(xlabel="step")
+        curve.legend(loc="center right", bbox_to_anchor=(1, 0.72))
+    for label, colour in (("optimal", "C1"), ("locally optimal", "C0")):
+        plane.plot([], [], "--", color=colour, label=f"Att-SVM, {label} tokens")
+    plane.legend(loc="upper right")
+    axes[0, 0].set(ylabel="$p_2$")
+    axes[1, 0].set(ylabel="1 − cos to each direction")
     return figure
 
 
@@ -96,6 +104,7 @@ EXPERIMENT = Experiment(
     look=(
         "Differences of the optimal to the other token: (1, 0) and (-1.5, 0.3). Plain gradient "
         "descent with step 1 goes along (1, 0), where the first input is solved and the second "
-        "is given up, though the direction that solves both exists (orange)."
+        "is given up, though the direction that solves both exists (orange). Below: 1 - cos to "
+        "each of the two directions."
     ),
 )

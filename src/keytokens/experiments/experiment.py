@@ -7,7 +7,8 @@ from typing import Any
 
 from keytokens import _checks as check
 from keytokens.errors import raise_input
-from keytokens.experiments.cells import Cell, file_digest, fingerprint
+from keytokens.experiments.cells import Cell, file_digest
+from keytokens.experiments.fingerprint import fingerprint
 from keytokens.experiments.verdict import Verdict
 
 Params = Mapping[str, Any]

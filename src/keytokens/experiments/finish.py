@@ -6,20 +6,23 @@ out/NAME/figure.svg, .png
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from keytokens import _files
 from keytokens.errors import FileError
-from keytokens.experiments.cells import Cell, Columns, versions
+from keytokens.experiments.cells import Cell, Columns
 from keytokens.experiments.experiment import Experiment
 
 
 def finish(experiment: Experiment, cells: list[Cell], folder: Path, quick: bool) -> None:
     """Rows, verdicts and figures of a complete experiment."""
-    rows = _gather(cells, folder)
+    records = [(cell, kept) for cell in cells if (kept := cell.read(folder))]
+    rows = _gather(records)
+    ran_on = _versions(kept["versions"] for _, kept in records)
     with _files.replacing(folder / "rows.parquet") as temporary:
-        rows.write_parquet(temporary)
+        rows.write_parquet(temporary, metadata={"experiment": experiment.name, **ran_on})
     _files.write_text(folder / "rows.csv", rows.write_csv())
     found = experiment.verdicts(rows) if experiment.verdicts else []
     record = {
@@ -28,7 +31,8 @@ def finish(experiment: Experiment, cells: list[Cell], folder: Path, quick: bool)
         "look": experiment.look,
         "quick": quick,
         "left_out": experiment.left_out if quick else "",
-        "versions": versions(),
+        "needs_data": experiment.needs_data,
+        "versions": ran_on,
         "cells": len(cells),
         "rows": rows.height,
         "verdicts": [verdict.as_dict() for verdict in found],
@@ -46,11 +50,21 @@ def _draw(experiment: Experiment, rows: Any, folder: Path) -> list[dict[str, str
         return figures.save(experiment.draw(rows), folder)
 
 
-def _gather(cells: list[Cell], folder: Path) -> Any:
+def _versions(found: Iterable[dict[str, str]]) -> dict[str, str]:
+    """What the cells ran on; where they differ, all of it: an upgrade between two runs shows."""
+    seen: dict[str, list[str]] = {}
+    for versions in found:
+        for name, version in versions.items():
+            known = seen.setdefault(name, [])
+            known += [version] * (version not in known)
+    return {name: " and ".join(sorted(versions)) for name, versions in seen.items()}
+
+
+def _gather(records: Iterable[tuple[Cell, dict[str, Any]]]) -> Any:
     """All rows in the cells' order, whichever finished first."""
     import polars as pl
 
-    frames = [_frame(cell, columns) for cell in cells if (columns := cell.read(folder))]
+    frames = [_frame(cell, kept["columns"]) for cell, kept in records]
     return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
 
 

@@ -81,6 +81,7 @@ def draw(rows: Any) -> Any:
         moved = part.filter(part["step"] > 0)
         axes[2].loglog(moved["step"], moved["p_gap"], color=f"C{k}", label=name)
         axes[2].loglog(moved["step"], moved["v_gap"], color=f"C{k}", ls=":", lw=1)
+    axes[0].set(ylabel="coordinate 2")
     axes[2].set(xlabel="step", ylabel="1 − cos of p (dotted: of v)", ylim=(1e-13, 3))
     axes[2].legend(fontsize=6.5)
     return figure

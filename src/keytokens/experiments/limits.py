@@ -95,10 +95,10 @@ def draw_paths(rows: Any) -> Any:
     figure, axis = pyplot.subplots(figsize=(6.2, 4))
     for k, ((case,), part) in enumerate(rows.group_by("case", maintain_order=True)):
         for j, (_, path) in enumerate(part.group_by("problem", maintain_order=True)):
-            axis.loglog(path["radius"], np.maximum(path["gap"], 1e-17), color=f"C{k}",
+            axis.loglog(path["radius"], path["gap"], color=f"C{k}",
                         label=case if j == 0 else None)  # fmt: skip
     axis.axhline(1 - np.cos(ANGLE), color="black", ls=":", lw=1, label="edge of the cone")
-    axis.set(xlabel="radius R", ylabel="1 − cos(p(R), p$^{mm}$)")
+    axis.set(xlabel="radius R", ylabel="1 − cos(p(R), p$^{mm}$)", ylim=(1e-12, 1))
     axis.legend(loc="lower left")
     return figure
 
@@ -177,9 +177,9 @@ def draw_order(rows: Any) -> Any:
     axis.plot(part["ratio"], part["predicted"], "k--", lw=1.2, label="limit in theory")
     for name in ("full", "relaxed"):
         axis.axhline(rows[name][0], color="0.6", lw=0.8, ls=":")
-        axis.text(
-            RATIOS[-1], rows[name][0], f"{name} Att-SVM", color="0.4", ha="right", va="bottom"
-        )
+        right = name == "full"  # the other corner is where the curves end
+        axis.text(RATIOS[-1 if right else 0], rows[name][0], f"{name} Att-SVM", color="0.4",
+                  ha="right" if right else "left", va="bottom")  # fmt: skip
     axis.axvline(rows["rho"][0], color="0.6", lw=0.8, ls=":")
     axis.set(xscale="log", xlabel="r / R = ‖v‖ / ‖p‖", ylabel="angle of p, degrees")
     axis.legend()

@@ -94,15 +94,18 @@ def _off_band(safe: Any) -> float:
 
 
 def draw(rows: Any) -> Any:
-    """Left: paths in the plane, as printed. Right: the distance from the limit over time."""
+    """Paths in the plane, as printed; the same runs further out; the distance from the limit."""
     import polars as pl
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(2, 2, figsize=(8.2, 7.2))
-    for (plane, curve), case in zip(axes, SCORES, strict=True):
+    figure, axes = pyplot.subplots(2, 3, figsize=(10.2, 6.6), width_ratios=(3, 3, 4))
+    for (near, far, curve), case in zip(axes, SCORES, strict=True):
         part = rows.filter(pl.col("case") == case)
-        draw_plane(plane, part.filter(pl.col("arithmetic") == "safe float64"), case)
+        safe = part.filter(pl.col("arithmetic") == "safe float64")
+        draw_plane(near, safe, case)
+        draw_far(far, part)
         draw_gaps(curve, part)
+    curve.legend(loc="lower left")
     return figure
 
 
@@ -112,25 +115,45 @@ def draw_plane(axis: Any, rows: Any, case: str) -> None:
         near = path.filter(path["step"] <= 200)
         axis.plot(near["p1"], near["p2"], color=f"C{path['selected'][0]}", lw=1)
         axis.plot(0, start, "o", color="white", mec="black", ms=4, zorder=4)
-        direction = np.array([path["svm1"][0], path["svm2"][0]])
-        axis.plot(*np.outer(direction / np.linalg.norm(direction), [0, 9]), "k--", lw=0.8)
+        draw_limit(axis, path, 9)
     for t, (x, y) in enumerate(POINTS[0]):
         axis.plot(x, y, "*" if t == 0 else "s", color=f"C{t}", ms=11 if t == 0 else 7, zorder=5)
-        axis.annotate(f"γ = {SCORES[case][0][t]:g}", (x, y), (6, 5), textcoords="offset points")
+        place = (7, -3) if t == 0 else (-6, -14 if t == 1 else 7)
+        label = f"γ = {SCORES[case][0][t]:g}"
+        axis.annotate(label, (x, y), place, textcoords="offset points", fontsize=8, zorder=6,
+                      bbox={"fc": "white", "ec": "none", "pad": 0.4, "alpha": 0.8})  # fmt: skip
     axis.set(xlim=(-2, 3), ylim=(-2, 3), aspect="equal", title=f"one input, {case}",
              xlabel="$p_1$", ylabel="$p_2$")  # fmt: skip
 
 
+def draw_limit(axis: Any, path: Any, reach: float) -> None:
+    """The dashed Att-SVM direction of the tokens a run ends at."""
+    direction = np.array([path["svm1"][0], path["svm2"][0]])
+    axis.plot(*np.outer(direction / np.linalg.norm(direction), [0, reach]), "k--", lw=0.8, zorder=3)
+
+
+def draw_far(axis: Any, rows: Any) -> None:
+    """Further out: the safe runs stay on the dashed directions, the textbook ones leave them."""
+    colours = {"textbook float32": "C1", "safe float64": "C0"}
+    for name, colour in colours.items():
+        part = rows.filter(rows["arithmetic"] == name)
+        for _, path in part.group_by("start", maintain_order=True):
+            axis.plot(path["p1"], path["p2"], color=colour, lw=1)
+            draw_limit(axis, path, 215)
+    axis.set(aspect="equal", xlabel="$p_1$", ylabel="$p_2$", title="further out",
+             xlim=(-40, 60), ylim=(-20, 80))  # fmt: skip
+
+
 def draw_gaps(axis: Any, rows: Any) -> None:
     """1 - cos against the step: the safe form falls, the textbook form turns back."""
-    colours = {"safe float64": "C0", "textbook float64": "C4", "textbook float32": "C1"}
-    for (name, _), path in rows.group_by("arithmetic", "start", maintain_order=True):
-        above = 3 if name.startswith("safe") else 2
-        axis.loglog(path["step"], path["gap"], color=colours[name], lw=0.9, zorder=above)
-    for name, colour in colours.items():
-        axis.plot([], [], color=colour, label=name)
-    axis.set(xlabel="step", ylabel="1 − cos(p, p$^{mm}$)", ylim=(1e-5, 3))
-    axis.legend(loc="lower left")
+    styles = {"textbook float32": ("C1", 2.4), "textbook float64": ("C4", 2.4),
+              "safe float64": ("C0", 0.9)}  # fmt: skip
+    for name, (colour, width) in styles.items():
+        part = rows.filter((rows["arithmetic"] == name) & (rows["step"] > 0))
+        for _, path in part.group_by("start", maintain_order=True):
+            axis.loglog(path["step"], path["gap"], color=colour, lw=width)
+        axis.plot([], [], color=colour, lw=width, label=name)
+    axis.set(xlabel="step", ylabel="1 − cos(p, p$^{mm}$)", ylim=(1e-5, 3), title="distance")
 
 
 EXPERIMENT = Experiment(
@@ -144,8 +167,9 @@ EXPERIMENT = Experiment(
         "Left: the first 200 steps of normalised descent (step 0.1) from six starts (0, y); the "
         "dashed lines are the Att-SVM directions. Above, all reach the best token (star). Below, "
         "the third token scores 0, and the two lowest starts end at the local token (square). "
-        "Right: the textbook gradient, as published runs use it, turns back once the softmax "
-        "saturates: its rounding noise becomes full steps. The form relative to the heaviest "
-        "token keeps falling."
+        "Middle: the same runs further out, and (orange) the textbook gradient in float32, as "
+        "published runs use it: it turns back once the softmax saturates, because its rounding "
+        "noise becomes full steps. Right: the distance from the dashed directions; the form "
+        "relative to the heaviest token keeps falling."
     ),
 )

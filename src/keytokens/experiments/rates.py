@@ -86,7 +86,8 @@ def draw(rows: Any) -> Any:
         part = rows.filter((pl.col("method") == name) & (pl.col("norm") > 0))
         if name != "flow":
             axes[0].loglog(part["step"], part["norm"], color=f"C{k}", label=name)
-            axes[0].loglog(part["step"], part["norm_law"], color=f"C{k}", ls=":", lw=1)
+            law = part.filter(pl.col("norm_law") > 0)
+            axes[0].loglog(law["step"], law["norm_law"], color=f"C{k}", ls=":", lw=1)
         axes[1].loglog(part["norm"], -part["log_missing"], color=f"C{k}", label=name)
         axes[2].loglog(part["norm"], part["gap"], color=f"C{k}", label=name)
     norms = np.array([1, 1e5])

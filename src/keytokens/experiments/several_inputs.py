@@ -7,6 +7,7 @@ import numpy as np
 import keytokens as kt
 from keytokens.attention import attention_weights, logits_of_p
 from keytokens.experiments.experiment import Experiment
+from keytokens.experiments.one_input import draw_limit
 from keytokens.experiments.tools import (
     direction_gap,
     plane_problem,
@@ -83,26 +84,28 @@ def verdicts_directions(rows: Any) -> list[Verdict]:
 
 
 def draw_directions(rows: Any) -> Any:
-    """Left: tokens and paths. Right: 1 - cos over time."""
-    import polars as pl
+    """Left: tokens and paths. Middle: all the steps. Right: 1 - cos over time."""
     from matplotlib import pyplot
 
-    figure, (plane, curve) = pyplot.subplots(1, 2, figsize=(8.2, 3.9))
-    safe = rows.filter(pl.col("arithmetic") == "safe float64")
-    _draw_tokens(plane)
+    figure, (near, far, curve) = pyplot.subplots(1, 3, figsize=(10.2, 3.5), width_ratios=(4, 3, 4))
+    _draw_tokens(near)
+    safe = rows.filter(rows["arithmetic"] == "safe float64")
     for (start,), path in safe.group_by("start", maintain_order=True):
-        near = path.filter(pl.col("step") <= 200)
-        plane.plot(near["p1"], near["p2"], color="C0", lw=1)
-        plane.plot(start, 0, "o", color="white", mec="black", ms=4, zorder=4)
-    limit = np.array([safe["svm1"][0], safe["svm2"][0]])
-    plane.plot(*np.outer(limit / np.linalg.norm(limit), [0, 9]), "k--", lw=0.8, label="Att-SVM")
-    plane.set(xlim=(-2, 3), ylim=(-2.2, 2), aspect="equal", xlabel="$p_1$", ylabel="$p_2$")
-    plane.legend(loc="upper right")
-    for (name, _), path in rows.group_by("arithmetic", "start", maintain_order=True):
-        curve.loglog(path["step"], path["gap"], color="C0" if name[0] == "s" else "C1", lw=0.9)
-    for name, colour in (("safe float64", "C0"), ("textbook float32", "C1")):
-        curve.plot([], [], color=colour, label=name)
-    curve.set(xlabel="step", ylabel="1 − cos(p, p$^{mm}$)")
+        first = path.filter(path["step"] <= 200)
+        near.plot(first["p1"], first["p2"], color="C0", lw=1)
+        near.plot(start, 0, "o", color="white", mec="black", ms=4, zorder=4)
+    for name, colour, width in (("textbook float32", "C1", 2.4), ("safe float64", "C0", 0.9)):
+        part = rows.filter((rows["arithmetic"] == name) & (rows["step"] > 0))
+        for _, path in part.group_by("start", maintain_order=True):
+            far.plot(path["p1"], path["p2"], color=colour, lw=width)
+            curve.loglog(path["step"], path["gap"], color=colour, lw=width)
+        curve.plot([], [], color=colour, lw=width, label=name)
+    for axis, reach in ((near, 9), (far, 102)):
+        draw_limit(axis, safe, reach)
+        axis.set(xlabel="$p_1$", ylabel="$p_2$")
+    near.set(xlim=(-2, 3), ylim=(-2.2, 2), aspect="equal", title="200 steps from (x, 0)")
+    far.set(title=f"{STEPS:,} steps")
+    curve.set(xlabel="step", ylabel="1 − cos(p, p$^{mm}$)", title="distance", ylim=(1e-8, 5))
     curve.legend(loc="lower left")
     return figure
 
@@ -170,8 +173,10 @@ DIRECTIONS = Experiment(
     draw=draw_directions,
     look=(
         "Left: the tokens of three inputs (one marker each, best tokens in orange) and the first "
-        "200 steps of p from six starts (x, 0). All turn into the dashed Att-SVM direction. "
-        "Right: the distance from it; the textbook form in float32 freezes."
+        "200 steps of p from six starts (x, 0); dashed, the Att-SVM direction. Middle: all the "
+        "steps. Right: the distance from the dashed direction, which falls like the norm to the "
+        "power -2 once the paths have crossed it (the dip, near step 300); the textbook form in "
+        "float32 freezes where it has no gradient left."
     ),
 )
 PROBABILITY = Experiment(

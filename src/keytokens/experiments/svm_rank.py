@@ -85,7 +85,7 @@ def draw(rows: Any) -> Any:
             axes[1, column].plot(at["d"], at["lost"], "-", color=f"C{k}", ms=4)
         axes[0, column].set(title=f"{other} = 5")
         axes[0, column].legend(fontsize=7)
-        axes[1, column].set(xlabel="d", ylim=(-0.05, 1.05))
+        axes[1, column].set(xlabel="d", ylim=(-0.05, 1.05), xticks=(1, 3, 5, 10, 15, 20))
     axes[0, 0].set(ylabel="rank of W")
     axes[1, 0].set(ylabel="infeasible draws")
     return figure

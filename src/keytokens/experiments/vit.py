@@ -191,9 +191,9 @@ def _draw_maps(axes: Any, rows: Any) -> None:
         side = 8 // PATCH
         axis.imshow(part["value"].to_numpy()[1:].reshape(side, side), cmap="Blues", vmin=0,
                     vmax=rows.filter(rows["kind"] == "map")["value"].max())  # fmt: skip
-        axis.set_title(f"epoch {epoch}")
+        axis.set_title(f"attention, epoch {epoch}")
     for axis in axes:
-        axis.set(xticks=[], yticks=[])
+        axis.set_axis_off()
 
 
 EXPERIMENT = Experiment(

@@ -1,6 +1,7 @@
 """The folder an experiment run left behind -> one self-contained report.html."""
 
 import base64
+import gzip
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,7 +12,8 @@ from keytokens.errors import FileError
 from keytokens.pages import Markup, Section, facts, figure, note, paragraphs, render, table
 
 Record = dict[str, Any]
-EMBED = 1_500_000  # bytes of csv that travel inside the page; larger data stay beside it
+PLAIN = 100_000  # bytes of csv that travel inside the page as they are; larger ones compressed
+EMBED = 1_500_000  # compressed bytes beyond which the data stay beside the page
 LEAD = (
     "Which tokens does attention select, and which way does training go? Each claim is decided by "
     "one number against a threshold that was set before the run."
@@ -48,7 +50,7 @@ def _overview(records: Sequence[Record]) -> Section:
     verdicts = [verdict for record in records for verdict in record["verdicts"]]
     counts = [(word, sum(v["outcome"] == word for v in verdicts)) for word in SIGNS]
     rows = [
-        (_link(record), v["claim"], _number(v["number"]), _bound(v), _outcome(v))
+        (_link(record), v["claim"], _number(v["number"]), (_bound(v), v["threshold"]), _outcome(v))
         for record in records
         for v in record["verdicts"]
     ]
@@ -63,11 +65,13 @@ def _link(record: Record) -> Markup:
 
 def _left_out(records: Sequence[Record]) -> Markup:
     """What a quick run does not show, said at the top."""
-    parts = [f"{r['title']}: {r['left_out']}" for r in records if r["left_out"]]
-    if not any(record["quick"] for record in records):
+    quick = [record for record in records if record["quick"]]
+    if not quick:
         return Markup()
-    words = "This is a quick run, with fewer seeds. " + " ".join(parts)
-    return note(words)
+    whole = len(quick) == len(records)
+    words = "This is a quick run, with fewer seeds." if whole else "Some of these are quick runs."
+    parts = [f"{r['title'].partition(':')[0]}: {r['left_out']}" for r in quick if r["left_out"]]
+    return note(f"{words} Left out: {'; '.join(parts)}." if parts else words)
 
 
 def _section(record: Record, out: Path) -> Section:
@@ -107,31 +111,37 @@ def _number(number: float | None) -> tuple[str, float]:
 
 
 def _bound(verdict: Record) -> str:
-    return f"{verdict['side']} {verdict['threshold']:g}"
+    sign = "≤" if verdict["side"] == "at most" else "≥"
+    return f"{sign} {verdict['threshold']:.3g}"
 
 
-def _outcome(verdict: Record) -> str:
-    return f"{SIGNS[verdict['outcome']]} {verdict['outcome']}"
+def _outcome(verdict: Record) -> tuple[Markup, str]:
+    """As shown, and as sorted."""
+    word = verdict["outcome"]
+    shown = Markup('<span class="{}">{} {}</span>').format(KINDS[word], SIGNS[word], word)
+    return shown, word
 
 
 def _remake(record: Record, folder: Path) -> Markup:
     """The rows to take away, the command that makes the figure again, and what it ran on."""
-    quick = " --quick" if record["quick"] else ""
+    options = " --data FILE" * record["needs_data"] + " --quick" * record["quick"]
     return Markup('<p class="small">{} · {} rows of {} cells · {}</p><pre>{}</pre>').format(
         _download(record, folder),
         record["rows"],
         record["cells"],
         ", ".join(f"{name} {version}" for name, version in record["versions"].items()),
-        f"keytokens reproduce {record['name']} --out out{quick}",
+        f"keytokens reproduce {record['name']} --out out{options}",
     )
 
 
 def _download(record: Record, folder: Path) -> Markup:
-    rows = folder / "rows.csv"
-    name = f"{record['name']}.csv"
-    if rows.stat().st_size > EMBED:
-        return Markup('<a href="{}/rows.csv">{} (beside this page)</a>').format(
-            record["name"], name
+    """The rows as csv: inside the page, compressed where they are many; beside it at worst."""
+    data, name, kind = (folder / "rows.csv").read_bytes(), f"{record['name']}.csv", "text/csv"
+    if len(data) > PLAIN:
+        data, name, kind = gzip.compress(data, mtime=0), f"{name}.gz", "application/gzip"
+    if len(data) > EMBED:
+        return Markup('<a href="{0}/rows.csv">{0}.csv (beside this page)</a>').format(
+            record["name"]
         )
-    data = base64.b64encode(rows.read_bytes()).decode("ascii")
-    return Markup('<a download="{}" href="data:text/csv;base64,{}">{}</a>').format(name, data, name)
+    text = base64.b64encode(data).decode("ascii")
+    return Markup('<a download="{0}" href="data:{1};base64,{2}">{0}</a>').format(name, kind, text)
