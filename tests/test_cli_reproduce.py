@@ -76,5 +76,9 @@ def test_experiments_on_text_say_what_they_need(
 ) -> None:
     monkeypatch.delenv("KEYTOKENS_DATA", raising=False)
     needy = [n for n in experiments.EXPERIMENTS if experiments.experiment(n).needs_data]
-    done = call(needy[0], "--out", tmp_path)
+    done = call(needy[0], "counterexample", "--out", tmp_path)
+    assert done.exit_code == 0, done.output
     assert f"{needy[0]}: left out, it needs --data FILE" in done.output
+    nothing = call(needy[0], "--out", tmp_path / "new")
+    assert nothing.exit_code == 2
+    assert "--data FILE must be given for these experiments; got nothing." in nothing.output

@@ -1,19 +1,29 @@
 """The runner: cells named by what they depend on, kept whole, computed once, the same anywhere."""
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars
 import pytest
 
 import keytokens as kt
-from keytokens.experiments import Experiment, at_least, run_experiment, run_experiments
+from keytokens.experiments import (
+    Experiment,
+    at_least,
+    basins,
+    one_input,
+    run_experiment,
+    run_experiments,
+)
 from keytokens.experiments.cells import Cell, as_columns
 from keytokens.experiments.fingerprint import fingerprint
 from keytokens.experiments.verdict import at_most
@@ -83,6 +93,69 @@ def test_other_code_has_another_fingerprint() -> None:
     assert one == fingerprint(space["run"])
     exec("def helper(x): return x + 2", space)
     assert fingerprint(space["run"]) != one
+
+
+def test_a_neighbouring_module_s_constants_belong_to_the_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = fingerprint(basins.run)
+    monkeypatch.setattr(one_input, "POINTS", [[[-0.2, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    assert fingerprint(basins.run) != one
+
+
+def test_the_package_s_mathematics_belongs_to_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = fingerprint(draw_numbers)
+    monkeypatch.setattr("keytokens.experiments.fingerprint.mathematics", lambda: "another")
+    assert fingerprint(draw_numbers) != one
+
+
+TABLE = {"double": lambda x: 2 * x}
+MIDDLE = np.zeros(2000)
+
+
+def uses_a_table(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, float]]:
+    return [{"value": TABLE["double"](1.0) + MIDDLE[1000]}]
+
+
+def with_scale(scale: float, params: Any, rng: Any) -> list[dict[str, float]]:
+    return [{"value": scale}]
+
+
+def test_tables_arrays_and_partials_belong_to_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = fingerprint(uses_a_table)
+    monkeypatch.setitem(TABLE, "double", lambda x: 3 * x)
+    two = fingerprint(uses_a_table)
+    assert two != one
+    monkeypatch.setattr(sys.modules[__name__], "MIDDLE", np.eye(1, 2000, 1000)[0])
+    assert fingerprint(uses_a_table) != two
+    assert fingerprint(partial(with_scale, 1.0)) != fingerprint(partial(with_scale, 2.0))
+
+
+def test_a_fingerprint_is_the_same_in_another_process() -> None:
+    script = (
+        "from keytokens.experiments import experiment; "
+        "from keytokens.experiments.fingerprint import fingerprint as f; "
+        "print(*(f(experiment(n).run) for n in ('rates', 'counterexample', 'vit')))"
+    )
+    told = [
+        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True).stdout
+        for _ in range(2)
+    ]
+    assert told[0] == told[1]
+
+
+def test_versions_are_those_the_cells_ran_on(tmp_path: Path) -> None:
+    run_experiment(toy(), tmp_path)
+    first, *_ = sorted((tmp_path / "toy" / "cells").glob("*.json"))
+    record = json.loads(first.read_text())
+    record["versions"]["numpy"] = "0.1"
+    first.write_text(json.dumps(record))
+    run_experiment(toy(), tmp_path)
+    told = json.loads((tmp_path / "toy" / "experiment.json").read_text())["versions"]
+    assert told["numpy"] == f"0.1 and {np.__version__}"
+    kept = polars.read_parquet_metadata(tmp_path / "toy" / "rows.parquet")
+    assert kept["experiment"] == "toy"
+    assert kept["numpy"] == told["numpy"]
 
 
 def test_rows_do_not_depend_on_workers(tmp_path: Path) -> None:
@@ -163,6 +236,32 @@ def test_interrupted_runs_go_on_where_they_stopped(tmp_path: Path, workers: str)
     assert all(path.stat().st_mtime_ns == then for path, then in kept.items())
     cut, whole = ((tmp_path / f / "slow" / "rows.parquet").read_bytes() for f in ("cut", "whole"))
     assert cut == whole
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(kt.FileError, match=r"must be writable; got: Not a directory"):
+        run_experiment(toy(), tmp_path / "file")
+
+
+def test_a_full_disk_is_named_and_finished_cells_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = Path.write_text
+
+    def fill(path: Path, *args: Any, **kwargs: Any) -> int:
+        if len(list(tmp_path.rglob("*.json"))) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return written(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "write_text", fill)
+    with pytest.raises(kt.FileError, match="must be writable; got: No space left on device"):
+        run_experiment(toy(), tmp_path)
+    monkeypatch.undo()
+    assert sorted(p.suffix for p in tmp_path.rglob("*") if p.is_file()) == [".json", ".json"]
+    Calls.made = 0
+    run_experiment(toy(), tmp_path)
+    assert Calls.made == 2
 
 
 def test_columns_or_dicts_and_gaps_become_none() -> None:

@@ -1,6 +1,7 @@
 """Figures and page: files in, the same bytes out, nothing executed, nothing recomputed."""
 
 import base64
+import gzip
 import json
 import re
 from pathlib import Path
@@ -68,7 +69,18 @@ def test_rows_travel_inside_the_page(out: Path) -> None:
     assert base64.b64decode(data) == (out / "line" / "rows.csv").read_bytes()
 
 
+def test_many_rows_travel_compressed(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("keytokens.report.page.PLAIN", 10)
+    page = write_report(out).read_text(encoding="utf-8")
+    (data,) = re.findall(
+        r'download="line.csv.gz" href="data:application/gzip;base64,([^"]+)"', page
+    )
+    assert gzip.decompress(base64.b64decode(data)) == (out / "line" / "rows.csv").read_bytes()
+    assert write_report(out).read_text(encoding="utf-8") == page
+
+
 def test_large_rows_stay_beside_the_page(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("keytokens.report.page.PLAIN", 10)
     monkeypatch.setattr("keytokens.report.page.EMBED", 10)
     assert 'href="line/rows.csv"' in write_report(out).read_text(encoding="utf-8")
 
@@ -102,8 +114,23 @@ def test_quick_runs_say_what_they_left_out(tmp_path: Path) -> None:
     run_experiment(experiment(), tmp_path, quick=True)
     page = write_report(tmp_path).read_text(encoding="utf-8")
     assert "This is a quick run" in page
-    assert "half of it" in page
+    assert "Left out: A &amp; B: half of it." in page
     assert "--out out --quick</pre>" in page
+
+
+def test_a_page_of_quick_and_full_runs_says_so(out: Path) -> None:
+    run_experiment(experiment("other"), out, quick=True)
+    page = write_report(out).read_text(encoding="utf-8")
+    assert "Some of these are quick runs." in page
+    assert "--out out</pre>" in page
+
+
+def test_the_command_names_the_data_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "some.csv").write_text("text,label\n")
+    needy = experiment(run=lambda params, rng, data: line({"slope": 1.0}, rng), needs_data=True)
+    run_experiment(needy, tmp_path, data=[tmp_path / "some.csv"])
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+    assert "keytokens reproduce line --out out --data FILE</pre>" in page
 
 
 def test_sections_stand_in_the_registry_s_order(tmp_path: Path) -> None:
