@@ -8,7 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 import keytokens as kt
+from keytokens.classifier.findings import key_tokens
 from keytokens.cli import commands
+from keytokens.text import read_table
 
 GOOD = ["a good film", "very good", "so good !", "what a treat", "good, very good treat"] * 8
 BAD = ["a bad film", "very bad", "so bad !", "what a bore", "bad, very bad bore"] * 8
@@ -127,3 +129,19 @@ def test_one_row_is_a_clear_error(tmp_path, capsys, monkeypatch) -> None:
         main()
     assert "y must hold at least two classes; got one class: 'yes'." in capsys.readouterr().err
     assert not (tmp_path / "m.kt").exists()
+
+
+def test_key_tokens_speak_for_their_own_class(tmp_path) -> None:
+    texts = ["awful place", "so so place", "great place"] * 20
+    model = kt.KeyTokenClassifier(ngrams=(1, 1)).fit(texts, [1, 3, 5] * 20)
+    told = key_tokens(model, 2.5)
+    assert [words[0] for words in told.values()] == ["awful", "so", "great"]
+    assert all("awful" not in told[other] and "place" not in told[other] for other in "35")
+
+
+def test_a_carriage_return_inside_a_line_is_no_line_end(tmp_path) -> None:
+    path = tmp_path / "lines.txt"
+    path.write_bytes(b"__label__1 good\r food\r\n__label__0 bad food\n")
+    table = read_table(path)
+    assert table.texts == ["good\r food", "bad food"]
+    assert table.labels.tolist() == [1, 0]

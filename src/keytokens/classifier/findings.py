@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keytokens.embedding.concentration import carrying, effective_tokens
+from keytokens.embedding.frequencies import frequency_behind, pulls
 
 if TYPE_CHECKING:
     from keytokens.classifier.texts import KeyTokenClassifier
@@ -92,15 +93,17 @@ def warnings_of(
     return found
 
 
-def key_tokens(model: "KeyTokenClassifier", size: int = 8) -> dict[str, list[str]]:
-    """The n-grams that matter most for each class: importance, split by the value's sign."""
-    importance, vocabulary = model.core_.importance_, model.vocabulary_
-    b = model.scores_.value[:, :, :-1].sum(axis=0)
-    b = np.vstack([-b[0], b[0]]) if len(b) == 1 else b - b.mean(axis=0)
+def key_tokens(model: "KeyTokenClassifier", length: float, size: int = 8) -> dict[str, list[str]]:
+    """The n-grams that move texts of this mean length furthest towards each class."""
+    vocabulary = model.vocabulary_
+    phi = frequency_behind(model.signed_frequency_, model.posterior_difference_)
+    towards = pulls(model.scores_, phi, length).sum(axis=0)
+    both = len(towards) == 1
+    towards = np.vstack([-towards, towards]) if both else towards - towards.mean(axis=0)
     told = {}
-    for label, speaks in zip(model.classes_.tolist(), b, strict=True):
-        order = np.argsort(-np.where(speaks > 0, importance, 0), kind="stable")[:size]
-        told[str(label)] = [vocabulary[s] for s in order]
+    for label, pull in zip(model.classes_.tolist(), towards, strict=True):
+        order = np.argsort(-pull, kind="stable")[:size]
+        told[str(label)] = [vocabulary[s] for s in order if pull[s] > 0]
     return told
 
 
@@ -115,6 +118,7 @@ def summary(
     """Everything `fit` reports, for people and machines."""
     step = max(1, len(texts) // _SAMPLE)
     counts = model.counts(texts[::step])
+    length = float(np.diff(counts.indptr).mean())
     classes, sizes = np.unique(labels, return_counts=True)
     return {
         "texts": len(texts),
@@ -126,9 +130,9 @@ def summary(
         "iterations": model.core_.n_iter_,
         "reason": model.core_.reason_,
         "accuracy": None if accuracy is None else asdict(accuracy) | {"measured": how},
-        "tokens_per_text": float(np.diff(counts.indptr).mean()),
+        "tokens_per_text": length,
         "effective_tokens": float(effective_tokens(model.scores_, counts).mean()),
         "tokens_carrying_80": float(carrying(model.scores_, counts).mean()),
-        "key_tokens": key_tokens(model),
+        "key_tokens": key_tokens(model, length),
         "warnings": warnings_of(model, texts, labels, test),
     }

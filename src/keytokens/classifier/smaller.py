@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keytokens._checks import Floats
+from keytokens.embedding.frequencies import frequency_behind
 from keytokens.embedding.scores import AttentionScores
 from keytokens.errors import raise_input
 
@@ -44,9 +45,7 @@ def _kept(model: "KeyTokenClassifier", budget: int) -> np.ndarray:
 
 def _share(model: "KeyTokenClassifier", kept: np.ndarray) -> np.ndarray:
     """The share of the attention that the kept n-grams have, over the training texts. (M,)"""
-    alpha, delta = model.signed_frequency_, model.posterior_difference_
-    often = np.divide(alpha, delta, out=np.zeros_like(alpha), where=delta != 0)
-    often = often if often.ndim == 1 else often.max(axis=1)
+    often = frequency_behind(model.signed_frequency_, model.posterior_difference_)
     a = model.scores_.attention[:, :-1]
     weight = often * np.exp(a - a.max(axis=1, keepdims=True))
     return weight[:, kept].sum(axis=1) / np.maximum(weight.sum(axis=1), 1e-300)

@@ -45,6 +45,13 @@ def importance(scores: AttentionScores, phi: Floats, length: float) -> Floats:
     """sqrt(p_s (1 - p_s)) sum_m e^{a_ms} max_k |b_mks - mean b_mk|, up to a factor. (V,)
 
     How much s moves logits apart: a token in every text (p = 1) moves them all the same way.
+    """
+    return np.abs(pulls(scores, phi, length)).max(axis=1).sum(axis=0)
+
+
+def pulls(scores: AttentionScores, phi: Floats, length: float) -> Floats:
+    """sqrt(p_s (1 - p_s)) e^{a_ms} (b_mks - mean b_mk): which way s moves logits. (M, K, V)
+
     p_s = min(1, T phi_s) is the share of texts that hold s, T their mean number of tokens.
     """
     p = np.minimum(1.0, length * phi)
@@ -52,8 +59,13 @@ def importance(scores: AttentionScores, phi: Floats, length: float) -> Floats:
     pull = np.exp(a - a.max(axis=1, keepdims=True))
     share = phi * pull
     share /= np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
-    apart = np.abs(b - (b @ share[:, :, None])).max(axis=1)
-    return np.sqrt(p * (1 - p)) * (pull * apart).sum(axis=0)
+    return np.sqrt(p * (1 - p)) * pull[:, None, :] * (b - (b @ share[:, :, None]))
+
+
+def frequency_behind(alpha: Floats, delta: Floats) -> Floats:
+    """phi_s = alpha_s / Delta_s again, 0 where both are. (V,)"""
+    phi = np.divide(alpha, delta, out=np.zeros_like(alpha), where=delta != 0)
+    return phi if phi.ndim == 1 else phi.max(axis=1)
 
 
 def _share(counts: sparse.csr_array, sample_weight: Floats | None) -> Floats:

@@ -47,10 +47,10 @@ def source(path: Path, wanted: Wanted) -> Source:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[TextIO]:
-    """The file as UTF-8 text, with or without a byte-order mark."""
+def _opened(path: Path, newline: str = "") -> Iterator[TextIO]:
+    """The file as UTF-8, with or without a byte-order mark; only `newline` ends a line."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline=newline) as file:
             yield file
     except UnicodeDecodeError as error:
         came = f"byte 0x{error.object[error.start]:02x} ({error.reason}); convert it first"
@@ -134,7 +134,7 @@ def _jsonl(path: Path, wanted: Wanted) -> Source:
 
 
 def _objects(path: Path) -> Iterator[dict[Any, Any]]:
-    with _opened(path) as file:
+    with _opened(path, "\n") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
@@ -156,7 +156,7 @@ def _lines(path: Path, wanted: Wanted) -> Source:
 
 
 def _labelled_lines(path: Path) -> Iterator[Row]:
-    with _opened(path) as file:
+    with _opened(path, "\n") as file:
         for number, line in enumerate(file, 1):
             label, text = None, line.rstrip("\r\n")
             if match := re.match(r"__label__(\S+)\s*", text):
