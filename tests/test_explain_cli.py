@@ -60,6 +60,25 @@ def test_explain_a_file_in_every_format(saved: Path, tmp_path: Path) -> None:
     assert "Text 24: neg" in (tmp_path / "w.html").read_text()
 
 
+def test_eraser_ids_come_from_a_column(saved: Path, tmp_path: Path) -> None:
+    names = [f"doc{k}" for k in range(len(TEXTS))]
+    pl.DataFrame({"text": TEXTS, "doc": names}).write_csv(tmp_path / "d.csv")
+    options = ["--eraser", tmp_path / "e.jsonl", "--id", "doc"]
+    assert run("explain", saved / "model.kt", "--file", tmp_path / "d.csv", *options).exit_code == 0
+    lines = (tmp_path / "e.jsonl").read_text().splitlines()
+    assert [json.loads(line)["annotation_id"] for line in lines] == names
+    bad = CliRunner().invoke(
+        commands, ["explain", str(saved / "model.kt"), "x", *map(str, options)]
+    )
+    assert "--id needs --file DATA" in bad.output
+
+
+def test_no_more_than_the_limit_and_a_word_on_the_rest(saved: Path) -> None:
+    result = run("explain", saved / "model.kt", "--file", saved / "texts.csv", "--limit", 2)
+    assert result.output.count("(logit for pos)") == 2
+    assert f"the first 2 of {len(TEXTS)} texts" in result.output
+
+
 def test_explain_needs_one_of_two(saved: Path) -> None:
     result = CliRunner().invoke(commands, ["explain", str(saved / "model.kt")])
     assert result.exit_code == 2

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,9 +82,9 @@ def wait(page: Any, selector: str, **what: Any) -> None:
         getattr(expect(page.locator(selector)), name)(value)
 
 
-def compare(fitted: Any, page: Any, texts: list[str]) -> None:
+def compare(fitted: Any, page: Any, texts: list[str], budget: int = 5_000_000) -> None:
     """Same tokens at the same places, same logits to 1e-9, same label."""
-    cut = fitted.cut(5_000_000)
+    cut = fitted.cut(budget)
     found = page.evaluate("texts => texts.map(window.keytokens.explain)", texts)
     for text, theirs in zip(texts, found, strict=True):
         ours = explain(cut, text)
@@ -123,12 +124,17 @@ def test_real_reviews(opened: Open, shared_data: Path) -> None:
 
     import keytokens as kt
 
-    rows = pl.read_parquet(shared_data / "imdb.parquet").sample(800, seed=3)
+    rows = pl.read_parquet(shared_data / "imdb.parquet").sample(3_000, seed=3)
     texts, labels = rows["text"].to_list(), rows["label"].to_list()
-    fitted = kt.KeyTokenClassifier(ngrams=(1, 2)).fit(texts[:600], labels[:600])
-    html = build_page(fitted)
-    assert len(html.encode()) <= 5_000_000
-    compare(fitted, opened(html), texts[600:])
+    fitted = kt.KeyTokenClassifier(ngrams=(1, 2)).fit(texts[:2_800], labels[:2_800])
+    html = build_page(fitted, texts[2_800:], labels[2_800:], size=1_500_000)
+    assert len(html.encode()) <= 1_500_000
+    budget = int(re.search(r"model\.cut\((\d+)\)", html)[1])
+    cut = fitted.cut(budget)
+    assert cut.scores_.n_features < 0.8 * fitted.scores_.n_features
+    compare(fitted, opened(html), texts[2_800:], budget)
+    right = 100 * float((cut.predict(texts[2_800:]) == np.array(labels[2_800:])).mean())
+    assert f"{right:.2f} %" in html
 
 
 def test_typing_marks_the_text(opened: Open) -> None:
@@ -168,6 +174,91 @@ def test_layers_of_a_static_page(opened: Open) -> None:
     marks = page.locator('.marked mark.w[data-k="9"]')
     assert heaviest.text in marks.all_text_contents()
     assert page.locator(".marked mark.p").count() == 0
+
+
+def test_a_static_page_of_many_sorts_filters_searches(opened: Open) -> None:
+    whys = list(explain(model(), TEXTS))
+    page = opened(static_page(whys))
+    heads = page.locator("section:not([hidden]) h2")
+    gaps = [abs(np.diff(sorted(why.probabilities.values()))[-1]) for why in whys]
+    page.get_by_label("Order").select_option("uncertain")
+    order = [int(text.split(":")[0].split()[1]) - 1 for text in heads.all_text_contents()]
+    assert order == np.argsort(gaps, kind="stable").tolist()
+    page.get_by_label("Decision").select_option("neg")
+    negative = sum(why.label == "neg" for why in whys)
+    assert heads.count() == negative
+    assert page.locator("#count").text_content() == f"{negative} of {len(TEXTS)}"
+    page.get_by_label("Decision").select_option("all")
+    page.get_by_label("Search").fill("FILM")
+    assert heads.count() == sum("film" in text.lower() for text in TEXTS)
+    page.get_by_label("Search").fill("laughed")
+    assert heads.all_text_contents() == [f"Text 3: {whys[2].label}"]
+    page.locator("section:not([hidden]) .marked").focus()
+    page.keyboard.press("ArrowRight")
+    picked = page.locator("section:not([hidden]) .picked")
+    told = page.locator("section:not([hidden]) [role=status]").text_content()
+    assert picked.get_attribute("title") in told
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_static_page_saves_what_python_says(opened: Open, outputs: int) -> None:
+    whys = list(explain(model(outputs=outputs), [*TEXTS, ATTACK]))
+    page = opened(static_page(whys), accept_downloads=True)
+    with page.expect_download() as download:
+        page.get_by_text("Save as JSON").click()
+    saved = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+    for why, theirs in zip(whys, saved, strict=True):
+        ours = why.to_dict()
+        for key in ("text", "label", "explained_class", "logit", "bias", "probabilities"):
+            assert theirs[key] == ours[key]
+        for a, b in zip(theirs["tokens"], ours["tokens"], strict=True):
+            assert a.pop("value") == pytest.approx(b.pop("value"), rel=1e-12)
+            assert a == b
+
+
+def test_a_million_characters(opened: Open) -> None:
+    long = " ".join(TEXTS) * 5000
+    long = long[:1_000_000]
+    fitted = model()
+    page = opened(build_page(fitted))
+    compare(fitted, page, [long])
+    page.evaluate("text => trial.load(text)", long)
+    assert page.locator("#marked").text_content() == long
+
+
+def test_no_text_at_all(opened: Open) -> None:
+    for how in ({}, dict(cls=False), dict(outputs=3)):
+        fitted = model(**how)
+        page = opened(build_page(fitted, TEXTS))
+        page.get_by_role("button", name="Clear").click()
+        why = explain(fitted.cut(0), "")
+        assert page.locator("#verdict strong").text_content() == why.label
+        assert page.locator("#marked").text_content() == ""
+        assert page.locator("#counted").text_content().startswith("0 tokens")
+
+
+def test_right_to_left_text_runs_from_the_right(opened: Open) -> None:
+    page = opened(build_page(model()))
+    where = """() => { const mark = document.querySelector("#marked :is(mark, span)");
+        const box = document.getElementById("marked").getBoundingClientRect();
+        return mark.getBoundingClientRect().left - (box.left + box.width / 2); }"""
+    for text, right in (("שלום good", True), ("good שלום", False)):
+        page.locator("#text").fill(text)
+        wait(page, "#marked", to_have_text=text)
+        assert (page.evaluate(where) > 0) == right
+
+
+def test_everything_can_be_reached_by_keys(opened: Open) -> None:
+    page = opened(build_page(model(outputs=3), TEXTS, list("abcabca")))
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        page.evaluate("document.activeElement.dataset.tabbed = 1")
+    missed = page.evaluate(
+        """() => [...document.querySelectorAll('button, input, select, textarea, a, .marked')]
+        .filter(e => e.checkVisibility() && !e.disabled && !e.dataset.tabbed)
+        .map(e => e.outerHTML)"""
+    )
+    assert missed == []
 
 
 def test_sets_agree_with_python(opened: Open) -> None:
@@ -271,10 +362,14 @@ def test_the_theme_can_be_chosen(opened: Open) -> None:
 
 
 def test_print_keeps_the_marks_and_drops_the_controls(opened: Open) -> None:
-    page = opened(build_page(model(), TEXTS))
+    page = opened(build_page(model(), TEXTS, ["pos", "neg"] * 3 + ["pos"]))
     page.emulate_media(media="print")
     assert not page.locator("#save").is_visible()
     assert page.locator("#marked mark").first.is_visible()
+    assert not page.locator("#contexts-title").is_visible()
+    assert page.locator("#documents button").count() == len(TEXTS)
+    for part in ("#documents button", "#confusion button"):
+        assert page.locator(part).first.is_visible()
 
 
 def test_same_bytes_again() -> None:

@@ -59,13 +59,13 @@ def command(
 
 def _read(path: Path, text: str | None, label: str | None, split: str | None) -> tuple[Any, ...]:
     """Texts, labels and, where the file has them, rationales as masks."""
-    from keytokens.text import read_table
+    from keytokens.cli._columns import table as read
 
     if path.suffix == ".parquet":
         return _read_parquet(path, text or "text", label or "label", split)
     if split is not None:
         raise click.UsageError("--split needs a parquet file.")
-    table = read_table(path, text=text, label=label)
+    table = read(path, text, label)
     return table.texts, table.labels, None
 
 

@@ -18,6 +18,7 @@ _OUT = click.Path(dir_okay=False, path_type=Path)
 @click.option("--html", type=_OUT, help="Write one self-contained page.")
 @click.option("--json", "json_out", type=_OUT, help="Write one JSON document a line.")
 @click.option("--eraser", type=_OUT, help="Write ERASER predictions, one a line.")
+@click.option("--id", "names", metavar="COLUMN", help="ERASER's annotation ids.")
 @click.option("--limit", type=click.IntRange(1), default=200, help="Texts shown at most.")
 def command(
     model: Path,
@@ -27,6 +28,7 @@ def command(
     html: Path | None,
     json_out: Path | None,
     eraser: Path | None,
+    names: str | None,
     limit: int,
 ) -> None:
     """Explain what MODEL decides on TEXT, or on the texts of a file ("-" reads standard input)."""
@@ -39,27 +41,44 @@ def command(
     if html:
         whys.to_html(html, limit)
     if json_out or eraser:
-        _write_lines(whys, json_out, eraser)
+        _write_lines(whys, json_out, eraser, _names(data, column, names))
     if not (html or json_out or eraser):
         _print(whys[:limit])
+        if len(whys) > limit:
+            click.echo(f"the first {limit} of {len(whys)} texts; --limit shows more.", err=True)
 
 
 def _texts(text: str | None, data: Path | None, column: str | None) -> list[str]:
-    from keytokens.text import read_table
+    from keytokens.cli._columns import table
 
     if data is not None:
-        return list(read_table(data, text=column, label=False).texts)
+        return list(table(data, column).texts)
     return [sys.stdin.read() if text == "-" else str(text)]
 
 
-def _write_lines(whys: Any, json_out: Path | None, eraser: Path | None) -> None:
+def _names(data: Path | None, column: str | None, names: str | None) -> list[str] | None:
+    """The texts' names, read as if they were labels."""
+    from keytokens.cli._columns import table
+
+    if names is None:
+        return None
+    if data is None:
+        raise click.UsageError("--id needs --file DATA.")
+    labels = table(data, column, names).labels
+    assert labels is not None
+    return [str(name) for name in labels.tolist()]
+
+
+def _write_lines(
+    whys: Any, json_out: Path | None, eraser: Path | None, names: list[str] | None
+) -> None:
     from keytokens import _files
     from keytokens.explain.formats import to_json, write_eraser
 
     if json_out:
         _files.write_text(json_out, "".join(f"{to_json(why)}\n" for why in whys))
     if eraser:
-        write_eraser(whys, eraser)
+        write_eraser(whys, eraser, names)
 
 
 def _print(whys: Any) -> None:

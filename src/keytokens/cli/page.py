@@ -40,15 +40,15 @@ def command(
 
 def _examples(path: Path | None, column: str | None, label: str | None) -> tuple[Any, Any]:
     """Texts and labels; a file without a label column gives texts alone."""
+    from keytokens.cli._columns import table as read
     from keytokens.errors import InputError
-    from keytokens.text import read_table
 
     if path is None:
         return None, None
     try:
-        table = read_table(path, text=column, label=label)
+        table = read(path, column, label)
     except InputError:
         if label is not None:
             raise
-        table = read_table(path, text=column, label=False)
+        table = read(path, column)
     return list(table.texts), table.labels

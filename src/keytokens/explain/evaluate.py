@@ -15,8 +15,6 @@ from keytokens.explain import explainers, rationales
 from keytokens.explain import faithfulness as faith
 from keytokens.explain.batch import Explanations, explain
 from keytokens.explain.explainers import Case, Explainer
-from keytokens.explain.explanation import Explanation
-from keytokens.explain.spans import share_on_words
 
 
 @dataclass(frozen=True)
@@ -197,18 +195,18 @@ class _Bench:
         score = Score(name, seconds, *found.by_bin, *found.aopc, *normalised, agreement)
         if self.human is None:
             return [score]
-        words = [self._words(why, ranking, i) for i, why in enumerate(self.whys)]
-        phrases = [rationales.phrase_scores(word) for word in words]
+        pairs = [(why, self._credit(ranking, i)) for i, why in enumerate(self.whys)]
+        words = [rationales.split_credit(*pair) for pair in pairs]
+        phrases = [rationales.rationale_scores(*pair) for pair in pairs]
         return [
             replace(score, human=_agreement(words, self.human)),
             replace(score, explainer=f"{name}, phrases", human=_agreement(phrases, self.human)),
         ]
 
-    def _words(self, why: Explanation, ranking: Floats, i: int) -> Floats:
+    def _credit(self, ranking: Floats, i: int) -> Floats:
+        """One text's part of the ranking. (F,)"""
         lo, hi = self.case.counts.indptr[i : i + 2]
-        where = why.occurrences
-        credit = share_on_words(where, where.split(ranking[lo:hi]), why.word_spans)
-        return rationales.on_split(why.text, why.word_spans, credit)
+        return ranking[lo:hi]
 
 
 def _agreement(scores: list[Floats], human: list[Booleans]) -> Agreement:

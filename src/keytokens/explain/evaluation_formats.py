@@ -24,7 +24,8 @@ _EXPLAINED = (
 )
 _PEOPLE = (
     "Over whitespace tokens. P at budget: among as many tokens as people marked. P, R, F1 and IOU "
-    "F1: at the mean share people mark. Phrases: each score with its neighbours', reach 4 words."
+    "F1: at the mean share people mark. Phrases: what speaks for the decision, with its neighbours "
+    "and its sentence, for every explainer alike; that is what the ERASER format holds."
 )
 
 

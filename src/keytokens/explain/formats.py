@@ -73,12 +73,12 @@ def _line(told: dict[str, Any]) -> str:
 def to_eraser(why: Explanation, name: str) -> dict[str, Any]:
     """One ERASER prediction: soft and hard token rationales over `text.split()`.
 
-    Soft: how much each token and its neighbours speak for the decision. Hard: the tenth of the
-    text that does so most.
+    Soft: how much each token, its phrase and its sentence speak for the decision. Hard: the tenth
+    of the text that does so most.
     """
-    from keytokens.explain.rationales import hard_spans, phrase_scores, split_scores
+    from keytokens.explain.rationales import hard_spans, rationale_scores
 
-    scores = phrase_scores(split_scores(why))
+    scores = rationale_scores(why)
     places = hard_spans(scores, -(-len(scores) // 10))
     classes = [str(label) for label in why.classes]
     return {
