@@ -173,6 +173,19 @@ def test_heaviest_tokens_by_hand() -> None:
     assert places.tolist() == [1, -1, 3, 5]
 
 
+class Unknown:
+    """As pandas.NA: equal to nothing, unequal to nothing, and not a truth value."""
+
+    def __ne__(self, other):
+        return self
+
+    def __bool__(self):
+        raise TypeError("boolean value of NA is ambiguous")
+
+    def __repr__(self):
+        return "<NA>"
+
+
 NAN = float("nan")
 WRONG = {
     "y must hold at least two classes; got one class: 'yes'": dict(y=["yes"] * 10),
@@ -182,6 +195,8 @@ WRONG = {
     "X must hold at least one text; got none": dict(X=[], y=[]),
     "y must hold no missing label; got nan at row 9": dict(y=[*LABELS[:9], NAN]),
     "y must hold no missing label; got None at row 0": dict(y=[None, *LABELS[1:]]),
+    "y must hold no missing label; got <NA> at row 9": dict(y=[*LABELS[:9], Unknown()]),
+    "y must hold finite labels; got -inf": dict(y=[1.0, float("-inf")] * 5),
     "y must hold labels of one type; got int and str": dict(y=[1, *LABELS[1:]]),
     "y must have one label for each of 10 texts; got 3 labels": dict(y=LABELS[:3]),
     "y must hold classes that repeat; got 300 distinct labels in 300 rows": dict(

@@ -2,7 +2,9 @@
 
 import csv
 import json
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -102,6 +104,9 @@ WRONG = {
     "fit {data} --out {out} --selectivity 2": "selectivity must be between 0 and 1; got 2.",
     "predict {data} {data}": "must be a keytokens model",
     "certify nowhere.kt {data}": "does not exist",
+    "fit {data} --out {data}": "--out must be another place than what is read; got ",
+    "fit {data} --out {out} --label id": "label must name a column of",
+    "fit {data} --out {data}/m.kt": "must be writable; got: ",
 }
 
 
@@ -117,6 +122,50 @@ def test_mistakes_are_one_line(words: str, data, tmp_path, capsys, monkeypatch) 
     assert stopped.value.code == 2
     assert WRONG[words] in said
     assert said.count("\n") == 1
+
+
+def test_a_folder_of_texts_is_never_written_over(tmp_path, capsys, monkeypatch) -> None:
+    from keytokens.cli import main
+
+    for name, text in (("yes/1.txt", "good"), ("no/1.txt", "bad")):
+        (tmp_path / "texts" / name).parent.mkdir(parents=True)
+        (tmp_path / "texts" / name).write_text(text)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("years of work")
+    for out, said in (("texts", "another place"), ("other", "such as 'thesis.txt'")):
+        line = ["keytokens", "fit", str(tmp_path / "texts"), "--out", str(tmp_path / out)]
+        monkeypatch.setattr(sys, "argv", line)
+        with pytest.raises(SystemExit):
+            main()
+        assert said in capsys.readouterr().err
+    assert (tmp_path / "texts" / "yes" / "1.txt").read_text() == "good"
+    assert (tmp_path / "other" / "thesis.txt").exists()
+
+
+def test_predictions_are_not_written_over_their_texts(data, tmp_path) -> None:
+    run("fit", data, "--out", tmp_path / "m.kt")
+    for out in (data, tmp_path / "m.kt"):
+        before = out.read_bytes()
+        with pytest.raises(kt.InputError, match="--out must be another place"):
+            run("predict", tmp_path / "m.kt", data, "--out", out)
+        assert out.read_bytes() == before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+def test_a_full_output_is_one_line(data, tmp_path) -> None:
+    run("fit", data, "--out", tmp_path / "m.kt")
+    words = [sys.executable, "-m", "keytokens", "predict", tmp_path / "m.kt", data]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "keytokens: the output must be usable; got: No space left on device.\n"
+
+
+def test_labels_keep_their_type_in_json(tmp_path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\n" + "good,1\nbad,0\n" * 4)
+    run("fit", tmp_path / "a.csv", "--out", tmp_path / "m.kt")
+    out = run("predict", tmp_path / "m.kt", tmp_path / "a.csv", "--json")
+    assert [json.loads(line)["label"] for line in out.splitlines()[:2]] == [1, 0]
 
 
 def test_one_row_is_a_clear_error(tmp_path, capsys, monkeypatch) -> None:

@@ -34,6 +34,21 @@ def test_the_same_bits_come_back(model, tmp_path, name: str) -> None:
         assert np.array_equal(getattr(again, part), getattr(model, part))
 
 
+def test_only_a_model_is_written_over(model, tmp_path) -> None:
+    model.save(tmp_path / "model")
+    model.save(tmp_path / "model")
+    (tmp_path / "model" / "notes.txt").write_text("mine")
+    with pytest.raises(kt.FileError, match=r"or that of a model; got: .* such as 'notes.txt'"):
+        model.save(tmp_path / "model")
+    assert (tmp_path / "model" / "notes.txt").read_text() == "mine"
+    (tmp_path / "letter").write_text("mine")
+    with pytest.raises(kt.FileError, match=r"must be a folder \(no suffix\); got: a file"):
+        model.save(tmp_path / "letter")
+    (tmp_path / "folder.kt").mkdir()
+    with pytest.raises(kt.FileError, match="must be a file; got: a folder of that name"):
+        model.save(tmp_path / "folder.kt")
+
+
 def test_saving_again_gives_the_same_file(model, tmp_path) -> None:
     model.save(tmp_path / "one.kt")
     kt.load(tmp_path / "one.kt").save(tmp_path / "two.kt")

@@ -180,6 +180,12 @@ def test_plain_lines_are_texts(tmp_path: Path) -> None:
     assert read_table(path, label=False).texts == ["one", "", "two"]
 
 
+def test_fasttexts_lines_under_any_name(tmp_path: Path) -> None:
+    path = written(tmp_path / "cooking.train", b"\xef\xbb\xbf__label__a one\n__label__b two\n")
+    assert read_table(path).texts == ["one", "two"]
+    assert read_table(path).labels.tolist() == ["a", "b"]
+
+
 LATIN = "text,label\ncafé,1\n".encode("latin-1")
 BAD = {
     "empty.csv": ("", "must hold rows; got an empty file"),

@@ -45,6 +45,16 @@ def replacing_folder(path: str | Path) -> Iterator[Path]:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
+def check_writable(path: str | Path) -> None:
+    """Told before long work instead of after it: may something be written at `path`?"""
+    target = Path(path).absolute()
+    above = next(folder for folder in target.parents if folder.exists())
+    if not above.is_dir():
+        raise FileError(f"{path} must be writable; got: {above} is not a folder.")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise FileError(f"{path} must be writable; got: no permission to write in {above}.")
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write UTF-8 text, whole or not at all."""
     with replacing(path) as temporary:

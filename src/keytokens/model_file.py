@@ -12,16 +12,32 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from keytokens._files import replacing, replacing_folder
+from keytokens._files import check_writable, replacing, replacing_folder
 from keytokens.errors import FileError, raise_input
 
 FORMAT, VERSION = "keytokens", 1
+_ARRAYS, _META = "model.safetensors", "model.json"  # the files of a model's folder
 Arrays = dict[str, np.ndarray]
+
+
+def check_target(path: str | Path) -> None:
+    """May a model be written here? A new one takes an old one's place, and nothing else's."""
+    target = Path(path)
+    check_writable(target)
+    if target.suffix and target.is_dir():
+        raise FileError(f"{target} must be a file; got: a folder of that name.")
+    if not target.suffix and target.exists():
+        if not target.is_dir():
+            raise FileError(f"{target} must be a folder (no suffix); got: a file of that name.")
+        if others := sorted({entry.name for entry in target.iterdir()} - {_ARRAYS, _META}):
+            came = f"a folder with other things in it, such as {others[0]!r}"
+            raise FileError(f"{target} must be a new folder or that of a model; got: {came}.")
 
 
 def write(path: str | Path, arrays: Arrays, meta: dict[str, Any]) -> None:
     """Write arrays and JSON-able `meta`, whole or not at all."""
     target = Path(path)
+    check_target(target)
     text = json.dumps({"format": FORMAT, "version": VERSION, **meta}, sort_keys=True)
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     if target.suffix:
@@ -29,8 +45,8 @@ def write(path: str | Path, arrays: Arrays, meta: dict[str, Any]) -> None:
             save_file(arrays, temporary, metadata={FORMAT: text})
         return
     with replacing_folder(target) as folder:
-        save_file(arrays, folder / "model.safetensors")
-        (folder / "model.json").write_text(text + "\n", encoding="utf-8")
+        save_file(arrays, folder / _ARRAYS)
+        (folder / _META).write_text(text + "\n", encoding="utf-8")
 
 
 def read(path: str | Path) -> tuple[Arrays, dict[str, Any]]:
@@ -38,9 +54,9 @@ def read(path: str | Path) -> tuple[Arrays, dict[str, Any]]:
     source = Path(path)
     folder = source.is_dir()
     try:
-        with safe_open(source / "model.safetensors" if folder else source, "numpy") as file:
+        with safe_open(source / _ARRAYS if folder else source, "numpy") as file:
             text = (
-                (source / "model.json").read_text(encoding="utf-8")
+                (source / _META).read_text(encoding="utf-8")
                 if folder
                 else (file.metadata() or {}).get(FORMAT)
             )

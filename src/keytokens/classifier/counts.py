@@ -44,6 +44,8 @@ def as_input_errors() -> Iterator[None]:
 
 def check_labels(y: np.ndarray) -> None:
     """Labels are classes that repeat, not measurements and not row numbers."""
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise_input("y", "hold finite labels", f"{y[~np.isfinite(y)][0]:g}")
     with warnings.catch_warnings():  # too many classes are refused below, in our words
         warnings.simplefilter("ignore", UserWarning)
         try:

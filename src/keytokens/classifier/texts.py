@@ -246,7 +246,7 @@ def _labels(y: Any) -> np.ndarray:
     for row, label in enumerate(listed):
         if isinstance(label, (list, tuple, np.ndarray)):
             raise_input("y", "have 1 axis", f"{label!r:.40} at row {row}")
-        if label is None or label != label:
+        if _is_missing(label):
             raise_input("y", "hold no missing label", f"{label!r} at row {row}")
     kinds = {type(label).__name__ for label in listed}
     if len(kinds) > 1 and not kinds <= {"int", "float"}:
@@ -255,6 +255,14 @@ def _labels(y: Any) -> np.ndarray:
     if len(labels):
         check_labels(labels)
     return labels
+
+
+def _is_missing(label: Any) -> bool:
+    """None, or what does not equal itself: NaN, and pandas' NA, whose answer is neither."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:
+        return True
 
 
 def _same_length(texts: list[str], labels: np.ndarray) -> None:

@@ -5,7 +5,9 @@ list below names it. Each command imports what it needs when it runs, so that `k
 is instant.
 """
 
+import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 import click
@@ -41,6 +43,7 @@ def main() -> None:
     """Run the command line: an error a user can cause is one line on stderr and exit code 2."""
     try:
         code = commands.main(prog_name="keytokens", standalone_mode=False)
+        sys.stdout.flush()  # a full disk may show here only
     except (click.Abort, KeyboardInterrupt):
         _stop("interrupted", 130)
     except click.ClickException as error:
@@ -48,9 +51,19 @@ def main() -> None:
     except KeytokensError as error:
         _stop(str(error), 2)
     except BrokenPipeError:  # the reader of our output went away: not an error of ours
-        sys.stderr.close()
+        _drop_output()
         sys.exit(0)
+    except OSError as error:
+        _drop_output()
+        place = error.filename or "the output"
+        _stop(f"{place} must be usable; got: {error.strerror or error}.", 2)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _drop_output() -> None:
+    """What is still in the buffer of standard output goes nowhere: it would only fail again."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _stop(message: str, code: int) -> None:

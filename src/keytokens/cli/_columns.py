@@ -1,4 +1,4 @@
-"""Columns named on the command line: a number is a position in a file without a header."""
+"""Columns and places named on the command line."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def column(name: str | None) -> str | int | None:
-    """A name, or a position where it is a number."""
+    """A name, or a position (in a file without a header line) where it is a number."""
     return int(name) if name is not None and name.isdecimal() else name
 
 
@@ -18,3 +18,12 @@ def table(path: Path, text: str | None, label: str | bool | None = False) -> "Ta
 
     wanted = column(label) if isinstance(label, str) else label
     return read_table(path, text=column(text), label=wanted)
+
+
+def kept(out: Path | None, *given: Path | None) -> None:
+    """Refuse to write over what is read."""
+    from keytokens.errors import raise_input
+
+    for path in given:
+        if out is not None and path is not None and out.exists() and out.samefile(path):
+            raise_input("--out", "be another place than what is read", repr(str(out)))

@@ -44,8 +44,11 @@ def command(
     from keytokens._progress import progress
     from keytokens.classifier import KeyTokenClassifier
     from keytokens.classifier.findings import summary
-    from keytokens.cli._columns import table
+    from keytokens.cli._columns import kept, table
+    from keytokens.model_file import check_target
 
+    kept(out, data, test)
+    check_target(out)
     with progress("fit", total=4) as advance:
         train = table(data, column, label)
         held = None if test is None else table(test, column, label)

@@ -24,14 +24,15 @@ def command(model: Path, data: Path, column: str | None, out: Path | None, as_js
     import keytokens as kt
     from keytokens._progress import track
     from keytokens.cli._columns import column as position
+    from keytokens.cli._columns import kept
     from keytokens.text import read_batches
 
+    kept(out, data, model)
     fitted = kt.load(model)
     as_json = as_json or (out is not None and out.suffix in (".jsonl", ".ndjson", ".json"))
-    classes = [str(label) for label in fitted.classes_.tolist()]
     write = _jsonl if as_json else _csv
     with _opened(out) as file:
-        put = write(file, classes)
+        put = write(file, fitted.classes_.tolist())
         for batch in track(read_batches(data, text=position(column)), "predict"):
             probability = fitted.predict_proba(batch.texts)
             for row in probability.tolist():
@@ -50,7 +51,7 @@ def _opened(out: Path | None) -> Iterator[IO[str]]:
         yield file
 
 
-def _csv(file: IO[str], classes: list[str]) -> Callable[[list[float]], Any]:
+def _csv(file: IO[str], classes: list[Any]) -> Callable[[list[float]], Any]:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["label", *(f"P({name})" for name in classes)])
 
@@ -60,11 +61,14 @@ def _csv(file: IO[str], classes: list[str]) -> Callable[[list[float]], Any]:
     return put
 
 
-def _jsonl(file: IO[str], classes: list[str]) -> Callable[[list[float]], Any]:
+def _jsonl(file: IO[str], classes: list[Any]) -> Callable[[list[float]], Any]:
+    """Labels keep their type; the names of probabilities are strings, as JSON wants."""
+    names = [str(label) for label in classes]
+
     def put(row: list[float]) -> None:
         told = {
             "label": classes[row.index(max(row))],
-            "probabilities": dict(zip(classes, row, strict=True)),
+            "probabilities": dict(zip(names, row, strict=True)),
         }
         file.write(json.dumps(told, ensure_ascii=False) + "\n")
 

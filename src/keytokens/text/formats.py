@@ -41,6 +41,8 @@ def source(path: Path, wanted: Wanted) -> Source:
     if path.is_dir():
         return _folder(path, wanted)
     suffix = path.suffix.lower()
+    if suffix not in READERS and _is_labelled(path):
+        suffix = ".txt"
     if suffix not in READERS:
         raise_input(str(path), f"end in {', '.join(READERS)}, or be a folder", repr(path.name))
     return READERS[suffix](path, wanted)
@@ -153,6 +155,15 @@ def _lines(path: Path, wanted: Wanted) -> Source:
         if column is not False:
             _place(path, ("text", "label"), name, column)
     return Source(("text", "label"), _labelled_lines(path), False)
+
+
+def _is_labelled(path: Path) -> bool:
+    """Does it begin as fastText's files do, whatever its name?"""
+    try:
+        with path.open("rb") as file:
+            return file.read(12).removeprefix(b"\xef\xbb\xbf").startswith(b"__label__")
+    except OSError:
+        return False
 
 
 def _labelled_lines(path: Path) -> Iterator[Row]:
