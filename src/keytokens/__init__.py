@@ -53,6 +53,7 @@ _HOME = {
     "orthonormal_problem": "problem",
     "random_problem": "problem",
     "saturation_law": "dynamics.laws",
+    "svm_certificate": "svm.verify",
     "tied_tokens": "svm.att",
     "token_scores": "problem",
     "train": "dynamics",
@@ -106,6 +107,7 @@ if TYPE_CHECKING:  # the same list for editors and type checkers
     from keytokens.svm.label import label_svm as label_svm
     from keytokens.svm.selections import local_selections as local_selections
     from keytokens.svm.solution import Solution as Solution
+    from keytokens.svm.verify import svm_certificate as svm_certificate
 
 
 def __getattr__(name: str) -> object:

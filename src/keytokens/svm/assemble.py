@@ -7,7 +7,7 @@ import numpy as np
 from keytokens._checks import Booleans, Floats, Integers
 from keytokens.svm import dense
 from keytokens.svm.batch import Answers, bare, farkas_of, take
-from keytokens.svm.certificate import is_farkas_proof, unit_rows
+from keytokens.svm.certificate import euclidean, is_farkas_proof, unit_rows
 from keytokens.svm.conflict import TokenConflict
 from keytokens.svm.dense import Verdict
 from keytokens.svm.rows import Rows
@@ -49,8 +49,8 @@ def _margins(answers: Answers) -> Floats:
 
 def _tight(rows: Rows, answers: Answers) -> Booleans:
     """Rows without slack: to rounding in l2, to 1e-6 where an interior point answered. (B, n, S)"""
-    p = answers.direction.reshape(len(rows.h), -1)
-    rounding = 1e-13 * rows.lengths * np.sqrt(np.einsum("bk,bk->b", p, p))[:, None, None]
+    size = euclidean(answers.direction.reshape(len(rows.h), -1))
+    rounding = 1e-13 * rows.lengths * size[:, None, None]
     with np.errstate(invalid="ignore"):
         slack = rows.apply(answers.direction) - rows.h
         tight = slack <= (1e-9 if answers.is_exact else 1e-6) + rounding

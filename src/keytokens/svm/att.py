@@ -10,7 +10,7 @@ from keytokens.errors import raise_input
 from keytokens.problem import TokenProblem, token_scores
 from keytokens.svm.assemble import assemble
 from keytokens.svm.batch import solve_rows
-from keytokens.svm.rows import build_rows
+from keytokens.svm.rows import Rows, build_rows
 from keytokens.svm.solution import Solution
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -35,25 +35,30 @@ def att_svm(
     write it: whether a run keeps them is the run's business. Where it does not matter to the
     loss, pass relax=tied_tokens(problem, selected).
     """
-    check.one_of("over", over, ("p", "W"))
-    if over == "W" and problem.query is None:
-        raise_input("problem", "have a query to be solved over W", "none")
-    geometry = _geometry(norm, over)
-    selected = checked_selection(problem, selected)
-    relax = _flags("relax", relax, problem)
-    equal = _flags("equal", equal, problem)
-    B = problem.batch or 1
-    shape = (B, problem.n, problem.T)
-    rows = build_rows(
-        problem, selected.reshape(B, -1), over, relax.reshape(shape), equal.reshape(shape)
-    )
-    outscored = _lead(problem, selected) > _rounding(problem)
+    geometry = geometry_of(norm, over)
+    rows, selected = rows_of(problem, selected, over, relax, equal)
     answers = solve_rows(rows, geometry)
-    solution = assemble(rows, answers, selected.reshape(B, -1), outscored.reshape(shape))
+    lead = _lead(problem, selected if problem.batch is not None else selected[0])
+    outscored = (lead > _rounding(problem)).reshape(*selected.shape, problem.T)
+    solution = assemble(rows, answers, selected, outscored)
     return solution if problem.batch is not None else solution[0]
 
 
-def _geometry(norm: Any, over: str) -> Any:
+def rows_of(
+    problem: TokenProblem, selected: Any, over: str, relax: Any, equal: Any
+) -> tuple[Rows, Integers]:
+    """The rows of `att_svm`'s arguments and the selection, checked, with a batch axis. (B, n)"""
+    check.one_of("over", over, ("p", "W"))
+    if over == "W" and problem.query is None:
+        raise_input("problem", "have a query to be solved over W", "none")
+    selected = checked_selection(problem, selected)
+    flags = (_flags(*named, problem) for named in (("relax", relax), ("equal", equal)))
+    selected = selected.reshape(problem.batch or 1, problem.n)
+    relax, equal = (each.reshape(*selected.shape, problem.T) for each in flags)
+    return build_rows(problem, selected, over, relax, equal), selected
+
+
+def geometry_of(norm: Any, over: str) -> Any:
     """The cone program's norm; None for l2, which DAQP solves."""
     if isinstance(norm, str | int | float) and norm in ("l2", 2):
         return None

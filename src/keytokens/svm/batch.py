@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from keytokens._checks import Booleans, Floats
+from keytokens.errors import raise_input
 from keytokens.svm import certificate as certify
 from keytokens.svm import dense
 from keytokens.svm.dense import Verdict
@@ -19,6 +20,7 @@ from keytokens.svm.solution import Certificate
 
 _BLOCK = 2**20  # numbers of G held at once: 8 MB
 _SHORTEST = 1e-4  # 1 - s of the longest direction taken from the elastic program
+_LEAST_PRIMAL = 1e-306  # below, squared lengths lose digits
 _CLEAR = 1e-9  # a conflict's rows that weigh less than this share leave room for doubt
 Found = tuple[Floats, Floats, Floats | None]  # direction, lambda, and u of the elastic program
 Attempt = Callable[[Rows], Found]
@@ -41,17 +43,58 @@ def solve_rows(rows: Rows, norm: Any = None) -> Answers:
 
     Whether there is one does not depend on the norm: `norm` (None: l2) only moves directions.
     """
-    scale = dense.power_of_two(rows.lengths.max(axis=(1, 2), initial=0.0))
-    scaled = replace(rows, differences=rows.differences / _on(scale, 4))
+    scaled, units = _scaled(rows)
     answers = _solve_scaled(scaled)
     if norm is not None:
         _change_norm(scaled, answers, norm)
-    answers.direction /= _on(scale, answers.direction.ndim)
-    answers.multipliers /= _on(scale, 3) ** 2
-    found = answers.certificate
-    found = replace(found, primal=found.primal / scale**2, dual=found.dual / scale**2)
-    answers.certificate = found
+    with np.errstate(over="ignore"):
+        for unit in units:
+            _unscale(answers, unit)
+    _refuse_overflow(answers)
     return answers
+
+
+def _scaled(rows: Rows) -> tuple[Rows, list[Floats]]:
+    """Rows whose longest differences and queries are near 1, and what they were divided by."""
+    names = ("differences",) if rows.query is None else ("differences", "query")
+    sizes = [certify.euclidean(getattr(rows, name)) for name in names]
+    if not all(np.isfinite(size).all() for size in sizes):
+        raise_input("problem", "have tokens whose differences are finite", "infinite ones")
+    units = [certify.power_of_two(_flat(size)[0].max(axis=1, initial=0.0)) for size in sizes]
+    parts = {name: getattr(rows, name) for name in names}
+    parts = {k: x / _on(unit, x.ndim) for (k, x), unit in zip(parts.items(), units, strict=True)}
+    scaled = replace(rows, **parts)
+    zero = (scaled.lengths == 0) & rows.present
+    if zero.any() and (zero & _are_nonzero(rows)).any():
+        rule = "have tokens whose differences are of comparable size"
+        raise_input("problem", rule, f"some that vanish beside one {rows.lengths.max():.0e} long")
+    return scaled, units
+
+
+def _are_nonzero(rows: Rows) -> Any:
+    """Which rows are not exactly zero, however small. (B, n, S)"""
+    nonzero: Any = rows.differences.any(axis=-1)
+    return nonzero if rows.query is None else nonzero & rows.query.any(axis=-1, keepdims=True)
+
+
+def _unscale(answers: Answers, unit: Floats) -> None:
+    """From rows divided by `unit` to the rows themselves."""
+    answers.direction /= _on(unit, answers.direction.ndim)
+    answers.multipliers /= _on(unit, 3)
+    answers.multipliers /= _on(unit, 3)
+    found = answers.certificate
+    primal, dual = (x / unit / unit for x in (found.primal, found.dual))
+    answers.certificate = replace(found, primal=primal, dual=dual)
+
+
+def _refuse_overflow(answers: Answers) -> None:
+    """A squared length that float64 cannot hold would be an infinite or zero margin."""
+    length = certify.euclidean(*_flat(answers.direction))
+    primal = answers.certificate.primal
+    lost = (length > 0) & ((primal < _LEAST_PRIMAL) | np.isinf(primal))
+    if lost.any():
+        came = f"a direction {length[lost][0]:.0e} long: scale the tokens"
+        raise_input("problem", "have tokens whose squares float64 can hold", came)
 
 
 def _solve_scaled(rows: Rows) -> Answers:
@@ -76,6 +119,7 @@ def _nothing_known(rows: Rows) -> Answers:
     return Answers(direction, multipliers, farkas, unknown, Certificate(*figures))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows does not verify
 def _attempt(rows: Rows, answers: Answers, open_: Any, attempt: Attempt) -> Booleans:
     """Record what one program finds of the open problems; which of them that settles."""
     part = rows if len(open_) == len(rows.h) else take(rows, open_)

@@ -14,6 +14,7 @@ from keytokens.svm.solution import Certificate
 
 Norm = Callable[[Floats], Any]
 _EPS = float(np.finfo(np.float64).eps)
+_LEAST_SQUARE = 1e-250  # sums of squares below it may have lost small terms
 
 
 def certify_rows(
@@ -36,7 +37,7 @@ def row_lengths(G: Any) -> Floats:
     """||g_r|| of dense or sparse rows. (m,)"""
     if hasattr(G, "multiply"):
         return np.sqrt(np.asarray(G.multiply(G).sum(axis=1)).ravel())
-    return np.sqrt(np.einsum("...rk,...rk->...r", G, G))
+    return euclidean(G)
 
 
 def unit_rows(G: Floats) -> Floats:
@@ -68,9 +69,9 @@ def certificate(
     """
     norm, dual_norm = norm or euclidean, dual_norm or euclidean
     size = norm(p)
-    primal = size**2 / 2
     dual = dual_bound((h * multipliers).sum(axis=-1), dual_norm(GTlambda))
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        primal = size**2 / 2
         gap = np.where(primal == 0, np.where(dual > 0, np.inf, 0.0), (primal - dual) / primal)
     worst = violation(Gp, lengths, h, equal, euclidean(p))
     return Certificate(*(_plain(x) for x in (primal, dual, gap, worst)))
@@ -78,7 +79,7 @@ def certificate(
 
 def dual_bound(gain: Any, size: Any) -> Any:
     """max_c c gain - c^2 size^2 / 2 over c >= 0: gain^2 / (2 size^2)."""
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         return np.where(gain > 0, 0.5 * (gain / size) ** 2, 0.0)
 
 
@@ -119,8 +120,20 @@ def is_farkas_proof(residual: Any, gain: Any, count: Any) -> Any:
 
 
 def euclidean(x: Floats) -> Any:
-    """||x|| over the last axis."""
-    return np.sqrt(np.einsum("...k,...k->...", x, x))
+    """||x|| over the last axis, also where the squares leave the range of float64."""
+    squares = np.einsum("...k,...k->...", x, x)
+    if ((squares > _LEAST_SQUARE) & (squares < np.inf)).all():
+        return np.sqrt(squares)
+    unit = power_of_two(np.abs(x).max(axis=-1, keepdims=True, initial=0.0))
+    x = x / unit
+    return unit[..., 0] * np.sqrt(np.einsum("...k,...k->...", x, x))
+
+
+def power_of_two(size: Any) -> Any:
+    """The power of two nearest to size (1 for 0 and what is not finite): a divisor that rounds
+    nothing."""
+    size = np.where((np.asarray(size) > 0) & np.isfinite(size), size, 1.0)
+    return 2.0 ** np.clip(np.round(np.log2(size)), -1022, 1023)
 
 
 def _plain(x: Any) -> Any:

@@ -68,7 +68,7 @@ class TokenConflict(Conflict):
             return _sentence(edges, "but the two look the same")
         if self.shortest_cycle:
             return _sentence(edges, "a cycle, so that a token would stand above itself")
-        return _sentence(edges, "and a weighted sum of these differences is zero")
+        return _sentence(edges, "a weighted sum of these differences is zero")
 
 
 def _sentence(edges: list[Edge], why: str) -> str:

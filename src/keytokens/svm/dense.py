@@ -44,10 +44,11 @@ def solve(G: Floats, h: Floats, equal: Booleans | None = None) -> Answer:
     G = np.ascontiguousarray(G, dtype=np.float64)
     equal = np.zeros(len(h), bool) if equal is None else equal
     lengths = certify.row_lengths(G)
-    scale = power_of_two(lengths.max(initial=0.0))
+    scale = certify.power_of_two(lengths.max(initial=0.0))
     p, multipliers, verdict = _solve_scaled(G / scale, np.asarray(h, np.float64), equal)
-    unit = scale**2 if verdict is Verdict.SOLVED else 1.0
-    return Answer(p / scale, multipliers / unit, verdict)
+    unit = scale if verdict is Verdict.SOLVED else 1.0
+    with np.errstate(over="ignore"):
+        return Answer(p / scale, multipliers / unit / unit, verdict)
 
 
 def _solve_scaled(G: Floats, h: Floats, equal: Booleans) -> Answer:
@@ -59,6 +60,7 @@ def _solve_scaled(G: Floats, h: Floats, equal: Booleans) -> Answer:
     return settle(G, h, equal, farkas_candidate(elastic, h, equal))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows does not verify
 def settle(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Answer:
     """Decide rows that DAQP's first answer left open, from the elastic multipliers u."""
     nowhere = np.full(G.shape[1], np.nan)
@@ -143,9 +145,3 @@ def bounds(h: Floats, equal: Booleans) -> tuple[Floats, Any]:
     """DAQP's upper bounds and kinds of rows."""
     upper = np.where(equal, h, _FREE)
     return upper, np.where(equal, _EQUALITY, 0).astype(np.intc)
-
-
-def power_of_two(size: Any) -> Any:
-    """The power of two nearest to size (1 for 0): dividing by it rounds nothing."""
-    size = np.where(np.asarray(size) > 0, size, 1.0)
-    return 2.0 ** np.round(np.log2(size))

@@ -22,6 +22,7 @@ from scipy import sparse
 from keytokens._checks import Booleans, Floats
 from keytokens.errors import raise_input
 from keytokens.svm import certificate as certify
+from keytokens.svm.interior import settings
 from keytokens.svm.newton import newton_polish
 from keytokens.svm.solution import Certificate
 
@@ -227,9 +228,10 @@ def solve_norm(
     equalities = int(equal.sum())
     kinds = [clarabel.ZeroConeT(equalities), clarabel.NonnegativeConeT(len(h) - equalities)]
     n = len(cones.cost)
-    found = clarabel.DefaultSolver(
-        sparse.csc_array((n, n)), cones.cost, A, offset, kinds + cones.cones, _settings()
-    ).solve()
+    kinds += cones.cones
+    nothing = sparse.csc_array((n, n))
+    chosen = settings(_TOLERANCE)
+    found = clarabel.DefaultSolver(nothing, cones.cost, A, offset, kinds, chosen).solve()
     w = size * (cones.pick @ np.asarray(found.x))
     multipliers = np.empty(len(h))
     multipliers[order] = np.asarray(found.z)[: len(h)]
@@ -268,11 +270,3 @@ def certify_norm(
         lambda x: norm.size(x.reshape(shape)),
         lambda x: norm.dual_size(x.reshape(shape)),
     )
-
-
-def _settings() -> Any:
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.max_threads = 1
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
-    return settings

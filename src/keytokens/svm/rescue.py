@@ -10,6 +10,9 @@ from keytokens.svm.certificate import feasible_multipliers, row_lengths
 
 REDUNDANT, EXACT = 1e-13, 1e-18  # singular values below this share of the largest count as zero
 _DUST = 1e-14  # multipliers below this share of the largest are rounding
+_MISSED = 1e-9  # a row this share short of its right-hand side is missed
+_ROUNDS = 5
+_REFINEMENTS = 3
 Opinion = tuple[Floats, Floats, Floats]  # p, lambda, Farkas vector
 
 
@@ -34,10 +37,20 @@ def _opinions(G: Floats, h: Floats, equal: Booleans, u: Floats) -> Iterator[Opin
 
 
 def polish(G: Floats, h: Floats, equal: Booleans, u: Floats, cutoff: float) -> Opinion:
-    """The direction tight on the rows that u names, and u itself made as exact as it can be."""
+    """The direction tight on the rows that u names, and u itself made as exact as it can be.
+
+    Rows that this direction misses are named too: beside far longer ones their multipliers are
+    too small to be seen.
+    """
     named = np.abs(u) > _DUST * np.abs(u).max(initial=0.0)
-    p, multipliers = _tight_direction(G, h, equal, equal | named, cutoff)
-    return p, multipliers, _sharpen(G, h, equal, named, cutoff)
+    sharp = _sharpen(G, h, equal, np.where(named, u, 0.0), cutoff)
+    for _ in range(_ROUNDS):
+        p, multipliers = _tight_direction(G, h, equal, equal | named, cutoff)
+        missed = ~equal & ~named & (G @ p < h * (1 - _MISSED))
+        if not missed.any():
+            break
+        named = (multipliers > 0) | missed
+    return p, multipliers, sharp
 
 
 def _tight_direction(
@@ -53,21 +66,23 @@ def _tight_direction(
     return p, multipliers
 
 
-def _sharpen(G: Floats, h: Floats, equal: Booleans, active: Booleans, cutoff: float) -> Floats:
-    """u >= 0 on the active rows with G^T u = 0 and h^T u = 1, as well as least squares can."""
+def _sharpen(G: Floats, h: Floats, equal: Booleans, u: Floats, cutoff: float) -> Floats:
+    """The nearest u on the same rows with G^T u = 0 and h^T u = 1, as well as least squares can."""
+    active, gain = u != 0, h @ u
     A = np.vstack([G[active].T, h[active]])
+    start = u[active] / (gain if gain > 0 else 1.0)
     u = np.zeros(len(h))
-    u[active] = _refined(A, _last(len(A)), cutoff)
+    u[active] = _refined(A, _last(len(A)), cutoff, start)
     u[np.abs(u) <= _DUST * np.abs(u).max(initial=0.0)] = 0.0
     return feasible_multipliers(u, equal)
 
 
-def _refined(A: Floats, b: Floats, cutoff: float, rounds: int = 3) -> Floats:
-    """Least-norm least-squares solution of Ax = b, residuals summed in extended precision."""
+def _refined(A: Floats, b: Floats, cutoff: float, start: Floats | None = None) -> Floats:
+    """The least-squares solution of Ax = b nearest to start (0); residuals in long doubles."""
     inverse = np.linalg.pinv(A, rcond=cutoff)
-    x = inverse @ b
+    x = inverse @ b if start is None else start
     wide = A.astype(np.longdouble)
-    for _ in range(rounds):
+    for _ in range(_REFINEMENTS):
         x = x + inverse @ (b - wide @ x).astype(np.float64)
     return x
 
@@ -101,12 +116,11 @@ def _clarabel(G: Floats, h: Floats, equal: Booleans) -> Floats:
     import clarabel
     from scipy import sparse
 
+    from keytokens.svm.interior import settings
+
     order = np.argsort(~equal, kind="stable")
     count = int(equal.sum())
     cones = [clarabel.ZeroConeT(count), clarabel.NonnegativeConeT(len(h) - count)]
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.max_threads = 1
     k = G.shape[1]
     arguments: tuple[Any, ...] = (
         sparse.eye_array(k, format="csc"),
@@ -114,7 +128,7 @@ def _clarabel(G: Floats, h: Floats, equal: Booleans) -> Floats:
         sparse.csc_array(-G[order]),
         -h[order],
         cones,
-        settings,
+        settings(1e-12),
     )
     found = clarabel.DefaultSolver(*arguments).solve()
     z, slack = np.asarray(found.z), np.asarray(found.s)

@@ -15,6 +15,7 @@ import numpy as np
 
 from keytokens._checks import Booleans, Floats, Integers
 from keytokens.problem import TokenProblem
+from keytokens.svm.certificate import euclidean
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +34,8 @@ class Rows:
     @cached_property
     def lengths(self) -> Floats:
         """||g|| of every row; 0 where there is none. (B, n, S)"""
-        lengths = np.sqrt(np.einsum("...m,...m->...", self.differences, self.differences))
-        if self.query is None:
-            return lengths
-        return lengths * np.linalg.norm(self.query, axis=-1)[..., None]
+        lengths: Floats = euclidean(self.differences)
+        return lengths if self.query is None else lengths * euclidean(self.query)[..., None]
 
     def matrix(self, block: slice) -> Floats:
         """G of the problems in `block`, absent rows included. (b, n S, k)"""
@@ -106,7 +105,8 @@ def build_rows(
     equal = np.take_along_axis(equal, tokens, axis=-1) & present
     relax = np.take_along_axis(relax, tokens, axis=-1)
     h = (present & ~relax & ~equal).astype(np.float64)
-    differences = kept - other
+    with np.errstate(over="ignore"):  # the solver refuses what is infinite
+        differences = kept - other
     differences[~present] = 0.0
     parts = (h, present, equal, tokens, X.shape[-2])
     if over == "W":

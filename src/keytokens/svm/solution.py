@@ -95,6 +95,17 @@ class Solution:
         one = replace(self, **parts)
         return replace(one, direction=None) if np.isnan(parts["direction"]).any() else one
 
+    def __str__(self) -> str:
+        """The status, then what was found, or the conflict in words."""
+        if self.batch is not None:
+            return f"{self.batch} problems, {int(self.is_feasible.sum())} of them with a direction."
+        if self.conflict is not None:
+            return f"{self.status}\n{self.conflict}"
+        rows = int(self.support.sum())
+        found = f"Margin {self.margin:.6g}, {rows} tight row{'' if rows == 1 else 's'}"
+        local = {None: "", True: ", locally optimal", False: ", not locally optimal"}
+        return f"{self.status}\n{found}{local[self.is_locally_optimal]}."
+
     def __repr__(self) -> str:
         if self.batch is not None:
             return f"Solution(batch={self.batch}, {int(self.is_feasible.sum())} feasible)"
