@@ -85,7 +85,9 @@ def wait(page: Any, selector: str, **what: Any) -> None:
 def compare(fitted: Any, page: Any, texts: list[str], budget: int = 5_000_000) -> None:
     """Same tokens at the same places, same logits to 1e-9, same label."""
     cut = fitted.cut(budget)
-    found = page.evaluate("texts => texts.map(window.keytokens.explain)", texts)
+    found = json.loads(
+        page.evaluate("texts => JSON.stringify(texts.map(window.keytokens.explain))", texts)
+    )
     for text, theirs in zip(texts, found, strict=True):
         ours = explain(cut, text)
         assert np.allclose(theirs["logits"], ours.bag.logits, rtol=0, atol=1e-9), text
@@ -223,7 +225,44 @@ def test_a_million_characters(opened: Open) -> None:
     page = opened(build_page(fitted))
     compare(fitted, page, [long])
     page.evaluate("text => trial.load(text)", long)
-    assert page.locator("#marked").text_content() == long
+    region = page.locator("#marked")
+    assert region.text_content() == long
+    marked = "document.querySelectorAll('#marked .passage:has(mark, span)').length"
+    assert 1 <= page.evaluate(marked) <= 10  # of some 500: the rest waits to be looked at
+    page.evaluate("byId('marked').scrollTop = 1e9")
+    page.locator("#marked .passage:last-child span").first.wait_for()
+    assert page.evaluate(marked) <= 20
+    assert region.text_content() == long
+
+
+def test_arrow_keys_walk_on_where_a_passage_ends(opened: Open) -> None:
+    # Three passages: the first two in a line of their own, the last cut between words.
+    text = "good " * 399 + "bad\n" + "long film\n" + "unknown " * 700 + "film"
+    page = opened(build_page(model(binary=False)))
+    page.evaluate("text => trial.load(text)", text)
+    ends = page.evaluate(
+        "[...document.querySelectorAll('.passage')].map(part => part.textContent.slice(-1))"
+    )
+    assert ends == ["\n", " ", "m"]
+    page.locator("#marked").focus()
+    page.keyboard.press("ArrowRight")
+    seen = []
+    for _ in range(403):
+        seen.append(page.locator("#marked .picked").text_content())
+        page.keyboard.press("ArrowRight")
+    assert seen == [word for word in text.split() if word != "unknown"]
+    for _ in range(4):
+        page.keyboard.press("ArrowLeft")
+    assert page.locator("#marked .picked").text_content() == "good"
+
+
+def test_a_printed_text_is_marked_to_its_end(opened: Open) -> None:
+    page = opened(build_page(model()))
+    page.evaluate("text => trial.load(text)", "good bad film\n" * 2000)
+    waiting = "document.querySelectorAll('#marked .passage:not(:has(mark, span))').length"
+    assert page.evaluate(waiting) > 0
+    page.pdf()
+    assert page.evaluate(waiting) == 0
 
 
 def test_no_text_at_all(opened: Open) -> None:

@@ -20,37 +20,15 @@ const percent = function (p) {
 const level = function (amount, largest) {
   return largest > 0 ? Math.min(9, Math.round(9 * Math.abs(amount) / largest)) : 0;
 };
+// Once it has been quiet for a moment: at least as long as the work itself took the last time.
 const later = function (work, delay) {
-  let timer = 0;
-  return function () { clearTimeout(timer); timer = setTimeout(work, delay); };
-};
-
-// The text with its words marked. layer: contribution | attention | value.
-const marked = function (why, layer) {
-  const amount = function (word) {
-    if (layer === "attention") return word.attention;
-    if (layer === "value") return word.attention > 0 ? word.contribution / word.attention : 0;
-    return word.contribution;
+  let timer = 0, took = 0;
+  const run = function () {
+    const start = performance.now();
+    work();
+    took = performance.now() - start;
   };
-  const largest = why.words.reduce(function (most, word) {
-    return Math.max(most, Math.abs(amount(word)));
-  }, 0);
-  const pieces = document.createDocumentFragment();
-  let last = 0;
-  for (const word of why.words) {
-    pieces.append(why.text.slice(last, word.start));
-    const piece = why.text.slice(word.start, word.end), k = level(amount(word), largest);
-    last = word.end;
-    if (!word.known) pieces.append(node("span", { class: "unknown", title: "not in the vocabulary" }, piece));
-    else if (k === 0) pieces.append(piece);
-    else {
-      const kind = layer === "attention" ? "w" : amount(word) > 0 ? "p" : "n";
-      const told = "contribution " + signed(word.contribution) + ", attention " + shown(word.attention);
-      pieces.append(node("mark", { class: "t " + kind, "data-k": k, title: told }, piece));
-    }
-  }
-  pieces.append(why.text.slice(last));
-  return pieces;
+  return function () { clearTimeout(timer); timer = setTimeout(run, Math.max(delay, took)); };
 };
 
 // Arrow keys walk through a list of buttons.

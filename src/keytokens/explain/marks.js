@@ -1,7 +1,24 @@
 // One marked word at a time, by click or by arrow keys: its numbers stand below the text.
-const walkMarks = function (region, detail) {
+// A long text stands in passages; `fill` marks one that was not looked at yet.
+const walkMarks = function (region, detail, fill) {
   const help = "Click a marked word, or use the arrow keys here, for its numbers.";
-  const marks = function () { return Array.from(region.querySelectorAll("mark")); };
+  const marksOf = function (part) {
+    if (fill) fill(part);
+    return Array.from(part.querySelectorAll("mark"));
+  };
+  // The mark before (step -1) or after (1) this one, in the next passages where this one has no more.
+  function beside(mark, step) {
+    const passages = region.querySelectorAll(".passage"), parts = passages.length ? Array.from(passages) : [region];
+    let p = Math.max(0, parts.findIndex(function (part) { return part.contains(mark); }));
+    let here = marksOf(parts[p]), at = mark ? here.indexOf(mark) + step : 0;
+    while (at < 0 || at >= here.length) {
+      p += step;
+      if (!parts[p]) return mark;
+      here = marksOf(parts[p]);
+      at = step > 0 ? 0 : here.length - 1;
+    }
+    return here[at];
+  }
   function pick(mark) {
     for (const other of region.querySelectorAll(".picked")) other.classList.remove("picked");
     detail.textContent = mark ? "“" + mark.textContent + "”: " + mark.title : help;
@@ -13,8 +30,7 @@ const walkMarks = function (region, detail) {
   region.addEventListener("keydown", function (event) {
     const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (!step) return;
-    const all = marks(), at = all.findIndex(function (mark) { return mark.classList.contains("picked"); });
-    pick(all[Math.max(0, Math.min(all.length - 1, at < 0 ? 0 : at + step))]);
+    pick(beside(region.querySelector("mark.picked"), step));
     event.preventDefault();
   });
   pick(null);

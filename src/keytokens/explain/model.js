@@ -6,43 +6,58 @@ const model = (function () {
   const attention = numbers(data.attention), value = numbers(data.value), bias = data.bias;
   const vocabulary = data.vocabulary;
   const hasConstant = Array.from({ length: M }, function (_, m) { return attention[m * (V + 1) + V]; }).some(Number.isFinite);
-  const column = new Map();
-  vocabulary.forEach(function (gram, s) { column.set(gram, s); });
+  const grams = known();
 
   // Little-endian floats in base64, whatever the machine.
   function numbers(packed) {
-    const bytes = Uint8Array.from(atob(packed), function (c) { return c.charCodeAt(0); });
-    const view = new DataView(bytes.buffer), size = data.float;
-    return Float64Array.from({ length: bytes.length / size }, function (_, k) {
-      return size === 4 ? view.getFloat32(4 * k, true) : view.getFloat64(8 * k, true);
-    });
+    const raw = atob(packed), view = new DataView(new ArrayBuffer(raw.length)), size = data.float;
+    for (let k = 0; k < raw.length; k += 1) view.setUint8(k, raw.charCodeAt(k));
+    const found = new Float64Array(raw.length / size);
+    for (let k = 0; k < found.length; k += 1) {
+      found[k] = size === 4 ? view.getFloat32(4 * k, true) : view.getFloat64(8 * k, true);
+    }
+    return found;
   }
 
-  // Where each code point of the text begins, in UTF-16 units: what slices count in.
-  function unitsOf(text) {
-    const units = [];
-    let unit = 0;
-    for (const character of text) { units.push(unit); unit += character.length; }
-    return units.concat([unit]);
+  // Words as numbers, and each n-gram as what stands before its last word with that word: a long
+  // text is looked up by numbers, and no n-gram of it is ever spelled out.
+  function known() {
+    const words = new Map(), nodes = new Map(), columns = [-1];
+    vocabulary.forEach(function (gram, s) {
+      let node = 0;
+      for (const word of gram.split(" ")) {
+        if (!words.has(word)) words.set(word, words.size);
+        const key = keyOf(node, words.get(word));
+        if (!nodes.has(key)) { nodes.set(key, columns.length); columns.push(-1); }
+        node = nodes.get(key);
+      }
+      columns[node] = s;
+    });
+    return { words: words, nodes: nodes, columns: columns };
   }
+
+  function keyOf(node, word) { return node * 0x4000000 + word; } // 2^26 words, 2^26 nodes: exact
 
   // Words with their places, in units for slices and in code points (from, to) as Python counts.
   function tokens(text) {
-    const units = unitsOf(text);
     return tokenize(text, data.punctuation).map(function (one) {
-      return { word: one.text, start: units[one.start], end: units[one.end], from: one.start, to: one.end };
+      return {
+        word: one.text, start: one.from, end: one.until, from: one.start, to: one.end,
+        attention: 0, contribution: 0, known: false,
+      };
     });
   }
 
   // Every known n-gram: its column, and its first and last word.
   function occurrences(words) {
-    const found = [];
+    const found = [], ids = words.map(function (one) { return grams.words.get(one.word); });
     for (let i = 0; i < words.length; i += 1) {
-      let gram = "";
-      for (let size = 1; size <= data.ngrams[1] && i + size <= words.length; size += 1) {
-        gram = size === 1 ? words[i].word : gram + " " + words[i + size - 1].word;
-        const s = size < data.ngrams[0] ? undefined : column.get(gram);
-        if (s !== undefined) found.push({ column: s, first: i, last: i + size - 1 });
+      let node = 0;
+      for (let last = i; last < words.length && ids[last] !== undefined; last += 1) {
+        node = grams.nodes.get(keyOf(node, ids[last]));
+        if (node === undefined) break;
+        const s = grams.columns[node];
+        if (s >= 0) found.push({ column: s, first: i, last: last, attention: 0, contribution: 0, value: 0 });
       }
     }
     return found;
@@ -57,12 +72,10 @@ const model = (function () {
     return { columns: columns.concat([V]), counts: counts.concat([1]), times: times };
   }
 
-  // w[m][j] = N_j e^{a_j} / Z over the tokens kept, <cls> always.
-  function weights(seen, keep) {
+  // w[m][j] = N_j e^{a_j} / Z.
+  function weights(seen) {
     return Array.from({ length: M }, function (_, m) {
-      const a = seen.columns.map(function (s, j) {
-        return keep && s !== V && !keep[j] ? -Infinity : attention[m * (V + 1) + s];
-      });
+      const a = seen.columns.map(function (s) { return attention[m * (V + 1) + s]; });
       const top = a.reduce(function (x, y) { return Math.max(x, y); }, -Infinity);
       if (top === -Infinity) return a.map(function () { return 0; });
       const raw = a.map(function (x, j) { return seen.counts[j] * Math.exp(x - top); });
@@ -103,7 +116,21 @@ const model = (function () {
     return raw.map(function (x) { return x / total; });
   }
 
-  function keptLogits(seen, keep) { return logitsOf(contributions(seen, weights(seen, keep))); }
+  // The logits when only the tokens of `keep` and <cls> stay; for one map.
+  function keptLogits(seen, keep) {
+    const columns = seen.columns, sums = new Float64Array(K);
+    let top = attention[V], total = 0;
+    for (let j = 0; j < columns.length; j += 1) if (keep[j]) top = Math.max(top, attention[columns[j]]);
+    if (top === -Infinity) return bias;
+    for (let j = 0; j < columns.length; j += 1) {
+      const s = columns[j];
+      if (!keep[j] && s !== V) continue;
+      const e = seen.counts[j] * Math.exp(attention[s] - top);
+      total += e;
+      for (let k = 0; k < K; k += 1) sums[k] += e * valueOf(0, k, s);
+    }
+    return bias.map(function (b, k) { return b + sums[k] / total; });
+  }
 
   // Rivals of the decision as signs d over the outputs: <d, logits> > 0 means beaten.
   function rivals(decision) {
@@ -186,7 +213,6 @@ const model = (function () {
       if (M === 1) return valueOf(0, k, s);
       return mean[j] > 0 ? credit[k][j] / mean[j] : 0;
     });
-    for (const word of words) { word.attention = 0; word.contribution = 0; word.known = false; }
     for (const one of found) {
       const j = place.get(one.column), times = seen.times.get(one.column);
       one.attention = mean[j] / times;
@@ -248,7 +274,7 @@ const model = (function () {
   }
 
   return {
-    data: data, M: M, K: K, V: V, bias: bias, vocabulary: vocabulary, column: column,
+    data: data, M: M, K: K, V: V, bias: bias, vocabulary: vocabulary,
     attention: attention, valueOf: valueOf, tokens: tokens, explain: explain, plain: plain,
     smallest: smallest, effective: effective, carrying: carrying,
   };

@@ -22,7 +22,7 @@ from keytokens.text import Tokenizer
 from keytokens.text.javascript import JAVASCRIPT
 
 _PACKAGE = "keytokens.explain"
-_SCRIPTS = ("model.js", "dom.js", "marks.js", "try.js", "vocabulary.js", "examples.js")
+_SCRIPTS = ("model.js", "dom.js", "marks.js", "marked.js", "try.js", "vocabulary.js", "examples.js")
 _STYLES = ("highlight.css", "model_page.css")
 SIZE = 5_000_000
 _EXAMPLES = 500  # at most this many examples, and at most a fifth of the page

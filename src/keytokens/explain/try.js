@@ -2,6 +2,7 @@
 const trial = (function () {
   const box = byId("text"), layer = byId("layer"), target = byId("target");
   const classes = model.data.classes;
+  const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
   let current = null;
 
   function explained() {
@@ -71,14 +72,15 @@ const trial = (function () {
     }));
   }
 
-  const pick = walkMarks(byId("marked"), byId("detail"));
+  const passages = markedIn(byId("marked"));
+  const pick = walkMarks(byId("marked"), byId("detail"), passages.fill);
 
   function show() {
     const why = current = explained();
     const unknown = why.words.filter(function (word) { return !word.known; }).length;
     verdict(why); bars(why); remarks(why); rows(why);
     for (const sign of document.querySelectorAll(".signs")) sign.hidden = layer.value === "attention";
-    byId("marked").replaceChildren(marked(why, layer.value));
+    passages.show(why, layer.value);
     pick(null);
     byId("counted").textContent = why.words.length + " tokens, " + unknown + " not in the vocabulary";
     byId("save").disabled = false;
@@ -88,16 +90,25 @@ const trial = (function () {
 
   function load(text) {
     box.value = text;
+    turn();
     show();
     byId("try-it").scrollIntoView();
     box.focus({ preventScroll: true });
   }
 
-  box.addEventListener("input", later(show, 30));
+  // As dir="auto" would, which takes a browser seconds on a text of a megabyte.
+  function turn() {
+    const letter = /\p{L}/u.exec(box.value);
+    box.dir = letter && RIGHT_TO_LEFT.test(letter[0]) ? "rtl" : "ltr";
+  }
+
+  const soon = later(show, 30);
+  box.addEventListener("input", function () { turn(); soon(); });
   layer.addEventListener("change", show);
   if (target) target.addEventListener("change", show);
   byId("save").addEventListener("click", save);
   byId("clear").addEventListener("click", function () { load(""); });
+  turn();
   show();
   return { load: load };
 })();

@@ -1,8 +1,9 @@
 """The tokeniser for a browser, written from the tables and the expression that Python uses.
 
 `JAVASCRIPT` defines `tokenize(text, punctuation = true)`, which returns a list of {text, start,
-end} with places in code points, as `Tokenizer.tokens` does. A browser's own Unicode version never
-enters: the word characters stand in the expression, the small letters in a table.
+end} with places in code points, as `Tokenizer.tokens` does, and the same places as a browser
+slices (`from`, `until`). A browser's own Unicode version never enters: the word characters stand in
+the expression, the small letters in a table.
 """
 
 from keytokens.text.characters import word_ranges
@@ -41,7 +42,8 @@ const tokenize = (() => {
       start += points(text.slice(seen, match.index));
       const end = start + points(match[0]);
       if (match[1] !== undefined || (punctuation && match[2] !== undefined)) {
-        found.push({ text: lower(match[0]), start, end });
+        const until = match.index + match[0].length;
+        found.push({ text: lower(match[0]), start, end, from: match.index, until });
       }
       start = end;
       seen = match.index + match[0].length;
