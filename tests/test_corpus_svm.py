@@ -91,7 +91,7 @@ def test_a_cycle_is_told_with_an_input_for_each_edge() -> None:
     assert answer.conflict.residual == 0
     assert answer.conflict.pairs == [(0, 0, 1), (1, 1, 2), (2, 2, 0)]
     assert str(answer.conflict) == (
-        "input 0 puts token 0 above token 1; input 1 puts token 1 above token 2; "
+        "Input 0 puts token 0 above token 1; input 1 puts token 1 above token 2; "
         "input 2 puts token 2 above token 0: no logits do all of this."
     )
 
@@ -103,13 +103,13 @@ def test_a_cycle_through_tokens_kept_together() -> None:
         assert conflict.is_proof
         expected = [[0, -1, 0, 0], [0, 0, -1, 0], [0, 0, 1, 0]]
         assert np.array_equal(conflict.vector.toarray(), expected)
-        assert "input 2 puts token 0 above token 2; input 1 keeps tokens 1 and 2" in str(conflict)
+        assert "Input 2 puts token 0 above token 2; input 1 keeps tokens 1 and 2" in str(conflict)
 
 
 def test_equal_embeddings_cannot_be_told_apart() -> None:
     conflict = kt.corpus_att_svm([[1, 1, 1]], [0], np.ones((3, 4))).conflict
     assert conflict.is_proof
-    assert "input 0 (token 0 over token" in str(conflict)
+    assert "Input 0 (token 0 over token" in str(conflict)
 
 
 def test_a_contradiction_without_a_cycle() -> None:

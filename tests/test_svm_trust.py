@@ -211,3 +211,110 @@ def test_rows_are_those_of_the_definition() -> None:
     other = [t for t in range(5) if t != s]
     expected = [np.outer(BATCH.X[3, 2, s] - BATCH.X[3, 2, t], BATCH.query[3, 2]) for t in other]
     assert np.array_equal(G[3].reshape(4, 4, 8, 8)[2], expected)
+
+
+# a corpus
+
+
+def two_rows(slope: float) -> kt.Solution:
+    """Token 0 above tokens 1 and 2, whose embeddings are nearly opposite."""
+    E = np.array([[0.0, 0.0], [1.0, slope], [-1.0, slope]])
+    return kt.corpus_att_svm([[1, 1, 0], [1, 0, 1]], [0, 0], embedding=E)
+
+
+def test_a_nearly_infeasible_corpus_is_never_rounded() -> None:
+    for slope in 10.0 ** -np.arange(2, 17):
+        found = two_rows(slope)
+        if found.direction is None:
+            assert slope < 1e-13
+            assert found.status.startswith("Nearly infeasible")
+            assert not found.conflict.is_proof
+            assert str(found.conflict).startswith("No proof, but a direction would be at least")
+            assert found.conflict.least_norm == pytest.approx(1 / slope, rel=1e-6)
+            continue
+        assert found.margin == pytest.approx(slope, rel=1e-9)
+        assert ("nearly infeasible" in found.status) == (slope < 1.5e-6)
+    assert two_rows(0.0).conflict.is_proof
+
+
+@pytest.mark.parametrize("embedding", [None, np.eye(6), np.eye(6)[:, :5]], ids=["free", "E", "low"])
+def test_a_tampered_corpus_direction_is_seen_by_the_last_check(
+    monkeypatch: pytest.MonkeyPatch, embedding: np.ndarray | None
+) -> None:
+    """The last check looks at every row: a solver that forgets one is found out."""
+    from keytokens.svm import corpus
+
+    counts = np.array([[1, 1, 0, 0, 0, 0], [0, 1, 1, 0, 1, 0], [0, 0, 1, 1, 0, 1]])
+    honest = kt.corpus_att_svm(counts, [0, 1, 2], embedding=embedding)
+    assert honest.status.startswith("Solved")
+    reduced = corpus.reduced
+
+    def forgetful(*graph: object) -> object:
+        """The reduction without the last of its edges."""
+        from dataclasses import replace
+
+        kept = reduced(*graph)
+        start = np.minimum(kept.start, len(kept.targets) - 1)
+        return replace(kept, start=start, targets=kept.targets[:-1], entry=kept.entry[:-1])
+
+    monkeypatch.setattr(corpus, "reduced", forgetful)
+    found = kt.corpus_att_svm(counts, [0, 1, 2], embedding=embedding)
+    assert found.status.startswith("Not certified")
+    assert found.certificate.violation > 0.1
+
+
+def test_a_lying_solver_under_constraint_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+    import daqp
+
+    rng = np.random.default_rng(0)
+    counts = (rng.random((60, 20)) < 0.3) * 1.0
+    counts[:, 0] = 1
+    rank = rng.permutation(20)
+    selected = [max(np.flatnonzero(row), key=rank.__getitem__) for row in counts]
+    E = rng.standard_normal((20, 15))
+    truth, solve = kt.corpus_att_svm(counts, selected, embedding=E), daqp.solve
+
+    def lie(*rows: object, **more: object) -> object:
+        p, value, flag, info = solve(*rows, **more)
+        return 1.1 * p, value, flag, info
+
+    monkeypatch.setattr(daqp, "solve", lie)
+    found = kt.corpus_att_svm(counts, selected, embedding=E)
+    assert truth.status.startswith("Solved")
+    assert np.allclose(found.direction, truth.direction, rtol=1e-9, atol=1e-12)
+
+
+def test_a_steep_rank_one_gram() -> None:
+    """c |alpha|^2 = 8e12: the part of a along alpha is nearly free, and the gap still closes."""
+    counts = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]])
+    alpha = np.array([0.3, -0.1, 0.5, 0.2])
+    found = kt.corpus_att_svm(counts, [0, 1, 2], embedding=kt.RankOne(alpha, 1e7))
+    assert abs(found.certificate.gap) < 1e-9
+    assert found.certificate.violation == 0
+
+
+CORPUS = {
+    "selected must have one entry per input, or be a boolean matrix; got None": (None, None),
+    "selected must hold a column per input, or a set of columns per input; got both": (
+        [0, [1]],
+        None,
+    ),
+    "embedding must have shape (V, d) = (3, 1); got (3, 0)": ([0, 1], np.zeros((3, 0))),
+    "embedding must have a largest entry between 1e-150 and 1e+150, or be zero; got 1e+200": (
+        [0, 1],
+        np.full((3, 2), 1e200),
+    ),
+}
+
+
+@pytest.mark.parametrize("message", CORPUS)
+def test_bad_corpora_are_named(message: str) -> None:
+    selected, embedding = CORPUS[message]
+    with pytest.raises(kt.InputError) as caught:
+        kt.corpus_att_svm([[1, 1, 0], [0, 1, 1]], selected, embedding=embedding)
+    assert message in str(caught.value)
+
+
+def test_a_step_whose_square_overflows_is_refused() -> None:
+    with pytest.raises(kt.InputError, match="eta must be below 1e"):
+        kt.RankOne([1.0], 1e200)

@@ -7,13 +7,11 @@ import numpy as np
 from keytokens._checks import Booleans, Floats, Integers
 from keytokens.svm import dense
 from keytokens.svm.batch import Answers, bare, farkas_of, take
-from keytokens.svm.certificate import euclidean, is_farkas_proof, unit_rows
+from keytokens.svm.certificate import euclidean, is_farkas_proof
 from keytokens.svm.conflict import TokenConflict
 from keytokens.svm.dense import Verdict
 from keytokens.svm.rows import Rows
 from keytokens.svm.solution import Solution
-
-_NEARLY = 1e-6  # a margin below this, at rows of length one, is called nearly infeasible
 
 
 def assemble(
@@ -64,21 +62,11 @@ def _sentences(rows: Rows, answers: Answers, margin: Floats) -> tuple[str, ...]:
     found, longest = answers.certificate, rows.lengths.max(axis=(1, 2), initial=0.0)
     asks: Any = rows.h.any(axis=(1, 2))
     share = margin / np.where(longest > 0, longest, 1.0)
-    for k in np.flatnonzero((share > 0) & (share < _NEARLY)):
-        share[k] = _unit_margin(rows, int(k))
+    for k in np.flatnonzero((share > 0) & (share < dense.NEARLY)):
+        share[k] = dense.unit_margin(*bare(take(rows, [k])))
     figures = (x.tolist() for x in (share, found.gap, found.violation))
     asked: list[bool] = asks.tolist()
     return tuple(map(_sentence, answers.verdicts, asked, *figures))
-
-
-def _unit_margin(rows: Rows, k: int) -> float:
-    """The margin of problem k with rows of length one: the largest least cosine between them and p.
-
-    It tells rows that nearly conflict from rows of very different lengths.
-    """
-    G, h, equal = bare(take(rows, [k]))
-    size = np.linalg.norm(dense.solve(unit_rows(G), h, equal).p)
-    return 0.0 if np.isnan(size) else float(1 / size)
 
 
 def _sentence(verdict: Verdict, asks: bool, share: float, gap: float, violation: float) -> str:
@@ -93,7 +81,7 @@ def _sentence(verdict: Verdict, asks: bool, share: float, gap: float, violation:
     figures = f"relative gap {gap:.0e}, worst violation {violation:.0e}."
     if verdict is Verdict.LOOSE:
         return f"Not closed: {figures}"
-    if share < _NEARLY:
+    if share < dense.NEARLY:
         return f"Solved, but nearly infeasible (margin {share:.0e} at unit rows): {figures}"
     return f"Solved: {figures}"
 

@@ -34,7 +34,10 @@ class CorpusConflict(Conflict):
         return [(i, s, t) for i, s, t in triples.tolist()]
 
     def __str__(self) -> str:
-        return self.cycle or self._in_words()
+        if not self.is_proof:
+            return f"No proof, but a direction would be at least {self.least_norm:.1e} long."
+        said = self.cycle or self._in_words()
+        return said[0].upper() + said[1:]
 
     def _in_words(self, shown: int = 6) -> str:
         """The heaviest rows by name; the others by their number."""
@@ -47,14 +50,14 @@ class CorpusConflict(Conflict):
 
 
 def conflict_of(
-    corpus: Corpus, u: Floats, GTu: Floats, lengths: Floats, cycle: str = ""
+    corpus: Corpus, u: Floats, GTu: Floats, lengths: Floats, is_sure: bool, cycle: str = ""
 ) -> Conflict:
-    """Check u (nnz,) and scale it to h^T u = 1."""
+    """Check u (nnz,) and scale it to h^T u = 1; a proof only if the solver is sure of it too."""
     gain = float(corpus.h @ u)
     unit = gain if gain > 0 else 1.0
     u, GTu = u / unit, GTu / unit
     residual, least = farkas_residual(GTu, lengths, corpus.h, corpus.is_kept, u)
-    proof = bool(is_farkas_proof(residual, gain, np.count_nonzero(u)))
+    proof = is_sure and bool(is_farkas_proof(residual, gain, np.count_nonzero(u)))
     matrix = corpus.matrix(u)
     return CorpusConflict(matrix, corpus.first, float(residual), float(least), proof, cycle)
 

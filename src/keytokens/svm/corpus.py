@@ -7,7 +7,7 @@ import numpy as np
 from keytokens._checks import Floats, Integers
 from keytokens.svm.certificate import certificate
 from keytokens.svm.contradiction import conflict_of, cycle_vector
-from keytokens.svm.dense import Answer, Verdict
+from keytokens.svm.dense import NEARLY, Answer, Verdict
 from keytokens.svm.entries import Corpus, read_corpus
 from keytokens.svm.grams import ColumnGram, EmbeddingGram, RankOne, gram_of
 from keytokens.svm.graph import (
@@ -50,7 +50,7 @@ def corpus_att_svm(counts: Any, selected: Any, embedding: Any = None) -> Solutio
         return _solved(corpus, gram, selected, free)
     answer = gram.solve(corpus, reduced(graph, topological_rank(graph)))
     if np.isnan(answer.p).any():
-        return _refused(corpus, gram, selected, answer.multipliers)
+        return _refused(corpus, gram, selected, answer)
     return _solved(corpus, gram, selected, answer)
 
 
@@ -71,6 +71,7 @@ def _solved(corpus: Corpus, gram: Gram, selected: Any, answer: Answer) -> Soluti
     p, margins = answer.p * scale, margins * scale
     multipliers = np.where(corpus.is_kept, answer.multipliers, np.maximum(answer.multipliers, 0))
     found = _certificate(corpus, gram, p, margins, multipliers)
+    share = gram.closeness(corpus, p, multipliers) if p.any() else np.inf
     return Solution(
         direction=p,
         margin=1 / float(gram.norm(p)) if p.any() else np.inf,
@@ -78,7 +79,7 @@ def _solved(corpus: Corpus, gram: Gram, selected: Any, answer: Answer) -> Soluti
         support=corpus.matrix(~corpus.is_kept & (margins <= 1 + _TIGHT)),
         is_locally_optimal=None,
         certificate=found,
-        status=_sentence(corpus, found),
+        status=_sentence(corpus, found, share),
         conflict=None,
         selected=selected,
     )
@@ -96,27 +97,31 @@ def _certificate(
     return certificate(margins, GTlambda, *rows, p, multipliers, gram.norm, gram.dual_norm)
 
 
-def _sentence(corpus: Corpus, found: Certificate) -> str:
+def _sentence(corpus: Corpus, found: Certificate, share: float) -> str:
     if corpus.is_kept.all():
         return "No row asks for a margin: the direction is 0 and the margin infinite."
     figures = f"relative gap {found.gap:.0e}, worst violation {found.violation:.0e}"
     if abs(found.gap) <= _GAP and found.violation <= _GAP:
-        return f"Solved: {figures}, over all {np.count_nonzero(~corpus.is_kept)} rows."
+        near = f", but nearly infeasible (margin {share:.0e} at unit rows)"
+        solved = "Solved" + (near if share < NEARLY else "")
+        return f"{solved}: {figures}, over all {np.count_nonzero(~corpus.is_kept)} rows."
     return f"Not certified: {figures}; the best direction found."
 
 
 def _contradicted(corpus: Corpus, gram: Gram, selected: Any, cycle: Integers) -> Solution:
     """A cycle contradicts itself in every geometry."""
     u, said = cycle_vector(corpus, cycle)
-    return _refused(corpus, gram, selected, u, said)
+    return _refused(corpus, gram, selected, Answer(u, u, Verdict.INFEASIBLE), said)
 
 
-def _refused(corpus: Corpus, gram: Gram, selected: Any, u: Floats, said: str = "") -> Solution:
-    """No direction: the Farkas vector u (nnz,), checked."""
+def _refused(corpus: Corpus, gram: Gram, selected: Any, answer: Answer, said: str = "") -> Solution:
+    """No direction: the Farkas vector (nnz,), checked; no proof where rounding decides."""
+    u = answer.multipliers
     lengths = np.zeros(len(u))
     taking_part = np.flatnonzero(u)
     lengths[taking_part] = gram.lengths(corpus, taking_part)
-    conflict = conflict_of(corpus, u, gram.combine(corpus, u), lengths, said)
+    is_sure = answer.verdict is Verdict.INFEASIBLE
+    conflict = conflict_of(corpus, u, gram.combine(corpus, u), lengths, is_sure, said)
     status = "Infeasible: the conflict holds the proof."
     if not conflict.is_proof:
         status = "Nearly infeasible: rounding decides; the conflict says how long a direction is."

@@ -17,6 +17,7 @@ from keytokens._checks import Booleans, Floats
 from keytokens.svm import certificate as certify
 from keytokens.svm.rescue import EXACT, polish, rescue
 
+NEARLY = 1e-6  # a margin below this, at rows of length one, is called nearly infeasible
 _EQUALITY = 5  # DAQP's sense: active and immutable
 _FREE = 1e30
 _TOLERANCES = {"primal_tol": 1e-12, "dual_tol": 1e-12}
@@ -92,6 +93,15 @@ def stands(G: Floats, h: Floats, equal: Booleans, p: Floats, multipliers: Floats
     """Whether p and lambda solve the rows, to rounding."""
     found = certify.certify_rows(G, h, equal, p, multipliers)
     return bool(is_solved(found, certify.shortfalls(G @ p, h, equal).max(initial=0.0)))
+
+
+def unit_margin(G: Floats, h: Floats, equal: Booleans) -> float:
+    """The margin at rows of length one: the largest least cosine between them and p; 0 if unknown.
+
+    It tells rows that nearly conflict from rows of very different lengths.
+    """
+    size = np.linalg.norm(solve(certify.unit_rows(G), h, equal).p)
+    return 0.0 if np.isnan(size) else float(1 / size)
 
 
 def is_solved(found: Any, shortfall: Any) -> Any:

@@ -111,6 +111,8 @@ def _counts(counts: Any) -> Any:
 def _kept(selected: Any, full: Booleans, V: int) -> tuple[Integers, Integers]:
     """(input, token) of every kept token, sorted, whatever form the selection came in."""
     n = len(full)
+    if not (sp.issparse(selected) or np.iterable(selected)):
+        raise_input("selected", "have one entry per input, or be a boolean matrix", repr(selected))
     if sp.issparse(selected) or getattr(selected, "ndim", 1) == 2:
         matrix = sp.coo_array(sp.csr_array(selected).astype(bool))
         check.shape("selected", matrix, (n, V), "(n, V)")
@@ -121,6 +123,8 @@ def _kept(selected: Any, full: Booleans, V: int) -> tuple[Integers, Integers]:
         sizes = [len(one) for one in selected]
         rows = np.repeat(np.arange(n), sizes)
         kept = np.concatenate([np.asarray(one) for one in selected if len(one)] or [rows])
+    elif any(np.ndim(one) for one in selected):
+        raise_input("selected", "hold a column per input, or a set of columns per input", "both")
     else:
         rows, kept = np.flatnonzero(full), np.asarray(selected)[full]
     bad = kept.dtype.kind not in "iu"

@@ -10,6 +10,7 @@ import numpy as np
 
 from keytokens import _checks as check
 from keytokens._checks import Floats, Integers
+from keytokens.errors import raise_input
 from keytokens.svm import dense
 from keytokens.svm.certificate import euclidean
 from keytokens.svm.contradiction import tie_forest
@@ -21,6 +22,7 @@ from keytokens.svm.graph import SelectionGraph
 from keytokens.svm.sparse import NodeMetric, solve_graph
 
 _ROUNDING = 1e-13
+_LARGEST = 1e150  # squares of what is below, and above its inverse, fit into float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,8 @@ class RankOne:
         object.__setattr__(self, "alpha", check.float_array("alpha", self.alpha, 1))
         object.__setattr__(self, "eta", check.non_negative("eta", self.eta))
         object.__setattr__(self, "v_norm", check.positive("v_norm", self.v_norm))
+        if max(self.eta, self.v_norm, self.eta * self.v_norm) > _LARGEST:
+            raise_input("eta", f"be below {_LARGEST:.0e}, times v_norm too", f"{self.eta:g}")
 
     @property
     def c(self) -> float:
@@ -74,6 +78,10 @@ class ColumnGram:
 
     def lengths(self, corpus: Corpus, entries: Integers) -> Any:
         return np.sqrt(2.0)
+
+    def closeness(self, corpus: Corpus, p: Floats, multipliers: Floats) -> float:
+        """Without a cycle there are logits, whatever the rounding: never nearly infeasible."""
+        return np.inf
 
     def solve(self, corpus: Corpus, graph: SelectionGraph) -> Answer:
         """a (V,) and multipliers (nnz,), through one value per node."""
@@ -123,6 +131,15 @@ class EmbeddingGram:
     def lengths(self, corpus: Corpus, entries: Integers) -> Any:
         return euclidean(self.rows(corpus, entries))
 
+    def closeness(self, corpus: Corpus, p: Floats, multipliers: Floats) -> float:
+        """The margin over the longest row that holds p; where small, at rows of length one."""
+        entries = np.flatnonzero(multipliers)
+        share = float(1 / (euclidean(p) * self.lengths(corpus, entries).max(initial=1e-300)))
+        if share >= dense.NEARLY:
+            return share
+        G = self.rows(corpus, entries)
+        return dense.unit_margin(G, corpus.h[entries], corpus.is_kept[entries])
+
     def rows(self, corpus: Corpus, entries: Integers) -> Floats:
         """E_s - E_t of the given entries. (k, d)"""
         above, below = corpus.ends(entries)
@@ -166,8 +183,10 @@ class EmbeddingGram:
         entries = np.union1d(np.flatnonzero(multipliers), ties)
         G, h, equal = self.rows(corpus, entries), corpus.h[entries], corpus.is_kept[entries]
         u = np.zeros(len(multipliers))
-        u[entries] = dense.solve(G, h, equal).multipliers
-        return Answer(np.full(G.shape[1], np.nan), u, Verdict.UNDECIDED)
+        found = dense.solve(G, h, equal)
+        u[entries] = found.multipliers
+        verdict = Verdict.UNDECIDED if found.verdict is Verdict.SOLVED else found.verdict
+        return Answer(np.full(G.shape[1], np.nan), u, verdict)
 
 
 def gram_of(embedding: Any, V: int) -> ColumnGram | EmbeddingGram:
@@ -178,5 +197,9 @@ def gram_of(embedding: Any, V: int) -> ColumnGram | EmbeddingGram:
         check.shape("alpha", embedding.alpha, (V,), "(V,)")
         return ColumnGram(embedding.alpha, embedding.c)
     E = check.float_array("embedding", embedding, 2)
-    check.shape("embedding", E, (V, E.shape[1]), "(V, d)")
+    check.shape("embedding", E, (V, max(1, E.shape[1])), "(V, d)")
+    size = np.abs(E).max()
+    if size and not 1 / _LARGEST <= size <= _LARGEST:
+        rule = f"have a largest entry between {1 / _LARGEST:.0e} and {_LARGEST:.0e}, or be zero"
+        raise_input("embedding", rule, f"{size:.0e}")
     return EmbeddingGram(E)

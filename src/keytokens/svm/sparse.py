@@ -134,11 +134,10 @@ def _offset(level: Floats, forest: Forest, metric: NodeMetric) -> Floats:
 
     S^T K^-1 S is diagonal plus rank one, so Sherman-Morrison solves it.
     """
-    beta = metric.m * metric.b
-    kappa = metric.c / (1 + metric.c * (beta @ metric.b))
-    weight, lean = (np.bincount(forest.tree, w) for w in (metric.m, beta))
+    weight, lean = (np.bincount(forest.tree, w) for w in (metric.m, metric.m * metric.b))
     right = -np.bincount(forest.tree, metric.pull(level))
-    scale = kappa / (1 - kappa * (lean @ (lean / weight)))
+    inside = metric.b - (lean / weight)[forest.tree]
+    scale = metric.c / (1 + metric.c * (metric.m @ inside**2))
     offset = right / weight + lean / weight * (scale * (lean @ (right / weight)))
     return level + offset[forest.tree]
 
