@@ -1,5 +1,7 @@
 """The regularisation path: minimisers, their limit, cones, and two radii."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -88,6 +90,36 @@ def test_inside_a_cone_a_locally_optimal_direction_is_the_limit():
     method = kt.RegularizationPath([30, 300], axis=[1.0, 0, 0], angle=0.05, least=10.0)
     inside = kt.train(problem, "p", method, start=start, loss="linear")
     assert np.arccos(1 - far(inside.params, [1.0, 0, 0])) <= 0.05 + 1e-9
+
+
+TOKENS = [[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]]  # p^mm of token 1 is (1, 0), its support token 2
+
+
+@pytest.mark.parametrize(("scores", "angle"), [((1.0, 0.9, 0.0), 0.0), ((0.0, 0.5, 1.0), 0.05)])
+def test_in_a_cone_past_the_underflow_of_every_slope(scores, angle):
+    """At norm 2,000 the slope is e^-2000: kept on the axis by the best of its neighbourhood, and
+    on the cone's surface where the support token outscores the selected one."""
+    X = np.dstack([TOKENS, [scores]])
+    problem = kt.TokenProblem(X, [1], [0.0, 0.0, 1.0], W=np.eye(3)[:, :2])
+    radii = np.geomspace(20, 2000, 11)
+    method = kt.RegularizationPath(radii, axis=[1.0, 0], angle=0.05, least=20.0)
+    run = kt.train(problem, "p", method)
+    assert run.reason is kt.Reason.RADII
+    assert np.allclose(np.abs(np.arctan2(*run.path[3:, ::-1].T)), angle, atol=1e-3)
+
+
+def test_with_a_relu_head_the_path_goes_on_past_the_underflow_of_every_slope():
+    """psi = sum relu(A .) is convex: under y = +1 the limit is the Att-SVM of the best tokens."""
+    problem = kt.random_problem(n=3, T=4, d=8, seed=1)
+    problem = kt.TokenProblem(problem.X, np.ones(3), problem.v)
+    A = np.random.default_rng(0).standard_normal((8, 8)) / 8
+    best = np.maximum(problem.X @ A.T, 0).sum(-1).argmax(-1)
+    answer = att_svm(problem, best).direction
+    radii = [10, 100, 300, 900, 2700]
+    run = kt.train(problem, "p", kt.RegularizationPath(radii), head=kt.ReluHead(A), start=answer)
+    errors = [far(p, answer) for p in run.path]
+    assert run.reason is kt.Reason.RADII
+    assert all(b < a / 4 for a, b in pairwise(errors[1:]))
 
 
 def test_the_order_of_limits_decides_the_joint_answer():

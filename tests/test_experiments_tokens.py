@@ -2,6 +2,7 @@
 its edge.
 """
 
+import re
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,16 @@ def test_every_experiment_says_what_it_shows_and_what_quick_leaves_out(name: str
         other = found.params(True) != found.params(False) if callable(found.params) else False
         assert quick <= full
         assert bool(found.left_out) == (quick < full or other)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_what_quick_leaves_out_is_counted_right(name: str) -> None:
+    found = experiment(name)
+    told = re.match(r"(\d+) of (\d+)", found.left_out)
+    if told is None or not callable(found.seeds):
+        return
+    quick, full = found.seeds(True), found.seeds(False)
+    assert int(told[1]) / int(told[2]) == pytest.approx(1 - quick / full)
 
 
 def test_the_published_sizes_are_those_of_the_full_run() -> None:
@@ -149,10 +160,20 @@ def test_the_counterexample_s_direction_is_locally_optimal_and_the_best_one_feas
 
 
 def test_kinds_of_limits() -> None:
-    assert percentages._kind(True, 0.5, True, True) == "finite"
-    assert percentages._kind(True, 1e-9, True, True) == "global"
-    assert percentages._kind(False, 1e-9, True, True) == "local"
-    assert percentages._kind(False, 1e-9, True, False) == "non-local"
+    assert percentages._kind(False, True, True, True) == "finite"
+    assert percentages._kind(True, False, True, True) == "undecided"
+    assert percentages._kind(True, True, True, True) == "global"
+    assert percentages._kind(True, True, False, True) == "local"
+    assert percentages._kind(True, True, False, False) == "non-local"
+
+
+def test_a_run_that_circles_a_far_minimiser_has_a_finite_limit() -> None:
+    """One input under both labels: p = 0 is the minimiser, and normalised steps circle it."""
+    one = kt.TokenProblem([[[1.0], [-1.0]], [[1.0], [-1.0]]], [1, -1], [1.0])
+    run: Any = kt.train(
+        one, "p", kt.NormalizedDescent(0.1), steps=400, start=[5.03], save=[200, 400]
+    )
+    assert not percentages.has_grown(run.norms)
 
 
 def test_one_start_at_the_wrong_token_fails_the_claim() -> None:

@@ -133,11 +133,22 @@ def _line_search(
 def minimise_in_cone(
     value: Value, u: Floats, ball: Ball, axis: Floats, angle: float
 ) -> tuple[Floats, bool]:
-    """The same within `angle` of `axis`: inside if the way stays inside, else on its surface."""
+    """The same within `angle` of `axis`: inside if the way settles there, else on the surface
+    at norm 1.
+    """
     free, good = minimise(value, u, ball)
-    if free @ axis >= np.cos(angle) * np.linalg.norm(free):
-        return free, good
-    return _on_cone(value, u, axis, angle)
+    inside = free @ axis >= np.cos(angle) * np.linalg.norm(free)
+    if inside and good:
+        return free, True
+    edge, settled = _on_cone(value, u, axis, angle)
+    if inside and not (settled and _falls_outward(value, edge, axis)):
+        return free, False
+    return edge, settled
+
+
+def _falls_outward(value: Value, u: Floats, axis: Floats) -> bool:
+    """Whether the function falls as the angle from the axis grows: du = (u cos - axis) / sin."""
+    return bool(value(u, curved=False)[1] @ (u * (u @ axis) - axis * (u @ u)) < 0)
 
 
 def _on_cone(value: Value, u: Floats, axis: Floats, angle: float) -> tuple[Floats, bool]:

@@ -2,7 +2,9 @@
 
 Solved in u = w / R by Newton's method on the spheres that hold it (newton.py), for F / R with
 F = log(L - L*) where L* follows from the scores, log L over v, p (whose infimum is 0), and L
-itself otherwise. F / R keeps its scale along the path: it tends to minus the margin.
+itself otherwise. F / R keeps its scale along the path: it tends to minus the margin. Where L stays
+above L* (a cone around another selection, a nonlinear head), F is flat to rounding far out and its
+slope underflows: there the slope is divided by e^depth, which no step depends on.
 """
 
 from functools import partial
@@ -23,6 +25,7 @@ from keytokens.errors import raise_input
 jax = require("jax", "lab")
 jnp = jax.numpy
 GROWTH = 2.0  # radii further apart than this are bridged: Newton starts within reach
+FLAT = -50.0  # log of the slope below which no step changes F beyond rounding
 
 
 def run(job: Job) -> Outcome:
@@ -63,7 +66,8 @@ def _follow(job: Job, k: int, radii: list[dict[str, float]]) -> tuple[dict[str, 
     points, settled = [], True
     for at, asked in _bridged(radii):
         radius = np.concatenate([np.full(w.size, at[name]) for name, w in start.items()])
-        value = partial(_value, job.objective, data, start, radius)
+        depth = _depth(job.objective, data, start, radius, u)
+        value = partial(_value, job.objective, data, start, radius, depth)
         ball = Ball(_slices(start), job.method.least / max(at.values()))
         u, good = _solve(value, u, ball, axis, job.method.angle)
         if asked:
@@ -112,24 +116,24 @@ def _unpacked(flat: Any, like: dict[str, Floats]) -> dict[str, Any]:
 
 
 def _value(
-    objective: Any, data: Any, like: Any, radius: Floats, u: Floats, curved: bool = True
+    objective: Any, data: Any, like: Any, radius: Floats, depth: Any, u: Floats, curved: bool = True
 ) -> tuple[Any, ...]:
-    """F(w) / R, its slope and, if `curved`, its curvature in u; w = radius * u block by block."""
-    found = (_curved if curved else _sloped)(objective, data, like, radius, u)
+    """F(w) / R; over e^depth its slope and, if `curved`, its curvature in u; w = radius * u."""
+    found = (_curved if curved else _sloped)(objective, data, like, radius, depth, u)
     return float(found[0]), *(np.asarray(part) for part in found[1:])
 
 
 @partial(jax.jit, static_argnums=0)
-def _sloped(objective: Any, data: Any, like: Any, radius: Any, u: Any) -> Any:
-    F, G = _log_value(objective, _unpacked(u * radius, like), data)
-    slope = jnp.concatenate([g.ravel() for g in G.values()])
+def _sloped(objective: Any, data: Any, like: Any, radius: Any, depth: Any, u: Any) -> Any:
+    F, G, e = _log_value(objective, _unpacked(u * radius, like), data)
+    slope = jnp.concatenate([(jnp.exp(e[b] - depth) * G[b]).ravel() for b in G])
     return F / radius.max(), slope * radius / radius.max()
 
 
 @partial(jax.jit, static_argnums=0)
-def _curved(objective: Any, data: Any, like: Any, radius: Any, u: Any) -> Any:
+def _curved(objective: Any, data: Any, like: Any, radius: Any, depth: Any, u: Any) -> Any:
     def both(x: Any) -> Any:
-        F, slope = _sloped(objective, data, like, radius, x)
+        F, slope = _sloped(objective, data, like, radius, depth, x)
         return slope, (F, slope)
 
     curvature, (F, slope) = jax.jacfwd(both, has_aux=True)(u)
@@ -137,13 +141,20 @@ def _curved(objective: Any, data: Any, like: Any, radius: Any, u: Any) -> Any:
 
 
 @partial(jax.jit, static_argnums=0)
+def _depth(objective: Any, data: Any, like: Any, radius: Any, u: Any) -> Any:
+    """The slope's exponent where F is flat to rounding, else 0."""
+    e = _log_value(objective, _unpacked(u * radius, like), data)[2]
+    deepest = jnp.max(jnp.stack([*e.values()]))
+    return jnp.where(deepest < FLAT, deepest, 0.0)
+
+
 def _log_value(objective: Any, blocks: Any, data: Any) -> Any:
-    """F and its slope: log(L - L*), or log L where L* = 0 is the infimum, or L."""
+    """F, and its slope e^e G: log(L - L*), or log L where L* = 0 is the infimum, or L."""
     G, e = objective.gradient(blocks, data)
     if objective.head is None and isinstance(objective.model, TokenModel) and "v" not in blocks:
         F = objective.log_excess(blocks, data)
     elif objective.floor_is_zero:
         F = objective.log_value(blocks, data)
     else:
-        return objective.value(blocks, data), {b: jnp.exp(e[b]) * G[b] for b in G}
-    return F, {b: jnp.exp(e[b] - F) * G[b] for b in G}
+        return objective.value(blocks, data), G, e
+    return F, G, {b: e[b] - F for b in G}

@@ -87,7 +87,8 @@ def draw(rows: Any) -> Any:
         axis.imshow(codes, origin="lower", extent=(-REACH, REACH) * 2, cmap=shades,
                     vmin=-0.5, vmax=len(ends) - 0.5, interpolation="nearest")  # fmt: skip
         _draw_ends(axis, part, ends)
-        axis.set(title=name, xlim=(-REACH, REACH), ylim=(-REACH, REACH))
+        axis.set_title(name, pad=20)
+        axis.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH))
     for axis in axes[1]:
         axis.set(xlabel="$p_1(0)$")
     for axis in axes[:, 0]:
@@ -100,11 +101,12 @@ def _draw_ends(axis: Any, part: Any, ends: list[str]) -> None:
         first = part.filter(part["selected"] == end).row(0, named=True)
         colour = LINES[k]
         axis.plot([], [], "s", color=SHADES[k], mec=colour, ms=8,
-                  label=f"tokens {end}: {first['kind']}")  # fmt: skip
+                  label=f"{'tokens' if '-' in end else 'token'} {end}: {first['kind']}",
+                  )  # fmt: skip
         if first["svm1"] is not None:
             x, y = np.array([first["svm1"], first["svm2"]]) / np.hypot(first["svm1"], first["svm2"])
             axis.plot([0, 9 * x], [0, 9 * y], "--", color=colour, lw=1.2)
-    axis.legend(loc="lower left", frameon=True, fontsize=7)
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 
 
 def params(quick: bool) -> list[dict[str, Any]]:
@@ -119,7 +121,7 @@ EXPERIMENT = Experiment(
     params=params,
     verdicts=verdicts,
     draw=draw,
-    left_out="a grid of 33 x 33 starts instead of 81 x 81",
+    left_out="the fine grid (33 x 33 starts of 81 x 81 are run)",
     look=(
         "Each point is a start p(0) of normalised descent (2,000 steps of 0.1), coloured by the "
         "tokens it ends at; dashed, the Att-SVM direction of those tokens. The local selections' "

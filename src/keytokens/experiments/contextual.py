@@ -85,7 +85,7 @@ EXPERIMENT = Experiment(
     seeds=lambda quick: 1 if quick else 5,
     verdicts=verdicts,
     draw=draw,
-    left_out="20 of 100 problems for each number of contexts",
+    left_out="80 of 100 problems for each number of contexts",
     look=(
         "24 inputs of 10 tokens, of which 3 are relevant (q_k + y w) and the others point the "
         "other way with noise; head w. From 0, normalised descent moves all attention to the "

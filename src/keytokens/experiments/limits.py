@@ -196,8 +196,9 @@ PATHS = Experiment(
     look=(
         "argmin of the loss over ||p|| <= R. Free, it goes to the Att-SVM of the optimal tokens; "
         "kept in a narrow cone (.05 radians), to a locally optimal direction; but where a support "
-        "token outscores the selected one, to the edge of the cone. The last curves have a relu "
-        "head instead of a linear one; the solver, which finds local minima, starts on their side."
+        "token outscores the selected one, the best direction at norm R is at the cone's edge. The "
+        "last curves have a relu head instead of a linear one; the solver, which finds local "
+        "minima, starts on their side."
     ),
 )
 ORDER = Experiment(

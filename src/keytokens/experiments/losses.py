@@ -88,14 +88,16 @@ def draw(rows: Any) -> Any:
     from matplotlib import colormaps, pyplot
 
     figure, axes = pyplot.subplots(2, 3, figsize=(8.6, 5.4), sharex="row", sharey="row")
-    shades = dict(zip(GAPS, colormaps["viridis"](np.linspace(0, 0.95, len(GAPS))), strict=True))
+    shades = dict(zip(GAPS, colormaps["viridis"](np.linspace(0, 0.9, len(GAPS))), strict=True))
     for (loss,), part in rows.group_by("loss", maintain_order=True):
         plane, angle = axes[:, LOSSES.index(loss)]
         plane.set(title=f"{loss} loss", xlabel="$p_1$", xlim=(0, 6), ylim=(-4, 3))
         for (C,), path in part.group_by("C", maintain_order=True):
-            plane.plot(path["p1"], path["p2"], color=shades[C], lw=1)
+            ls = ":" if C in (1.5, 100.0) else "-"  # told from its neighbours' shades
+            plane.plot(path["p1"], path["p2"], color=shades[C], lw=1.2, ls=ls)
             degrees = np.degrees(np.arctan2(path["p2"], path["p1"]))
-            angle.semilogx(path["step"][1:], degrees[1:], color=shades[C], lw=1, label=f"{C:g}")
+            angle.semilogx(path["step"][1:], degrees[1:], color=shades[C], lw=1.2, ls=ls,
+                           label=f"{C:g}")  # fmt: skip
         for axis in (plane, angle):
             axis.axhline(0, color="black", ls="--", lw=0.8)
         angle.set(xlabel="step")

@@ -98,7 +98,7 @@ EXPERIMENT = Experiment(
     seeds=lambda quick: 1 if quick else 3,
     verdicts=verdicts,
     draw=draw,
-    left_out="10 of 30 problems and a quarter of the steps",
+    left_out="20 of 30 problems and three quarters of the steps",
     look=(
         "Random problems (n = 6, T = 8, d = 10), W from N(0, 1) entries. Median and quartiles of "
         "the directional Bregman divergence to the l_q Att-SVM of the selected tokens, each in "

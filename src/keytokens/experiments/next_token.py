@@ -143,7 +143,7 @@ EXPERIMENT = Experiment(
     seeds=lambda quick: 1 if quick else 3,
     verdicts=verdicts,
     draw=draw,
-    left_out="10 of 30 problems",
+    left_out="20 of 30 problems",
     look=(
         "Random inputs of 4 tokens out of 8, ending in one of 3 tokens; each last token has a "
         "graph label -> other tokens. Gradient flow on W from 0. Left: W approaches W_fin + "

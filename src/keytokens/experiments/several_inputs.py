@@ -94,7 +94,7 @@ def draw_directions(rows: Any) -> Any:
         first = path.filter(path["step"] <= 200)
         near.plot(first["p1"], first["p2"], color="C0", lw=1)
         near.plot(start, 0, "o", color="white", mec="black", ms=4, zorder=4)
-    for name, colour, width in (("textbook float32", "C1", 2.4), ("safe float64", "C0", 0.9)):
+    for name, colour, width in (("textbook float32", "C3", 2.4), ("safe float64", "C0", 0.9)):
         part = rows.filter((rows["arithmetic"] == name) & (rows["step"] > 0))
         for _, path in part.group_by("start", maintain_order=True):
             far.plot(path["p1"], path["p2"], color=colour, lw=width)

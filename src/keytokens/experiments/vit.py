@@ -203,7 +203,7 @@ EXPERIMENT = Experiment(
     seeds=lambda quick: 1 if quick else 3,
     verdicts=verdicts,
     draw=draw,
-    left_out="1 of 3 seeds",
+    left_out="2 of 3 seeds",
     look=(
         "Three layers, four heads, width 64, 2 x 2 patches of 8 x 8 digits, Adam. The effective "
         "number of tokens that the <cls> row of the last layer attends to (mean over heads) falls "
