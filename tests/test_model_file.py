@@ -2,10 +2,16 @@
 
 import json
 import shutil
+import tempfile
 import time
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -14,6 +20,14 @@ from keytokens import model_file
 
 TEXTS = ["a good film", "so good !", "a bad film", "so bad !"]
 LABELS = ["yes", "yes", "no", "no"]
+
+
+@cache
+def saved() -> bytes:
+    """A model's file."""
+    with tempfile.TemporaryDirectory() as folder:
+        kt.KeyTokenClassifier().fit(TEXTS, LABELS).save(Path(folder, "m.kt"))
+        return Path(folder, "m.kt").read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +118,11 @@ BROKEN = {
     "bias must be finite": dict(arrays={"bias": np.array([np.nan])}),
     "classes must fit the model's outputs; got 3": dict(classes=["a", "b", "c"]),
     "iterations must be of its own type; got str": dict(iterations="12"),
+    "classes must fit the model's outputs; got 1": dict(classes=["yes"]),
+    "classes must be distinct and sorted; got ['yes', 'no']": dict(classes=["yes", "no"]),
+    "temperature must be positive; got -1": dict(temperature=-1.0),
+    "must hold the values of a model; got one that breaks it (data type 'x'": dict(class_kind="x"),
+    "must hold the values of a model; got one that breaks it (HeldOut": dict(held_out={"a": 1}),
 }
 
 
@@ -121,6 +140,50 @@ def test_unknown_parameters_are_named(model, tmp_path) -> None:
     changed(model, tmp_path / "m.kt", params=params | {"tomorrow": 1})
     with pytest.raises(kt.InputError, match="must hold no unknown parameters; got tomorrow"):
         kt.load(tmp_path / "m.kt")
+
+
+NONSENSE = [None, -1, 1e308, float("nan"), 10**30, "x", [], {}, [[1]], [None], True, {"a": 1}]
+
+
+def places(told, path=()):
+    """Every key of a nested description."""
+    items = told.items() if isinstance(told, dict) else enumerate(told)
+    for key, value in list(items):
+        yield (*path, key)
+        if isinstance(value, (dict, list)):
+            yield from places(value, (*path, key))
+
+
+def test_nonsense_anywhere_is_refused_or_harmless(model, tmp_path) -> None:
+    """Whatever one value becomes, loading and asking end in an answer or in an error of ours."""
+    model.save(tmp_path / "m.kt")
+    arrays, meta = model_file.read(tmp_path / "m.kt")
+    refused = 0
+    for path in places(meta):
+        for value in NONSENSE:
+            told = json.loads(json.dumps(meta))
+            inner = told
+            for key in path[:-1]:
+                inner = inner[key]
+            inner[path[-1]] = value
+            model_file.write(tmp_path / "broken.kt", arrays, told)
+            try:
+                kt.load(tmp_path / "broken.kt").predict_proba(TEXTS)
+            except kt.KeytokensError:
+                refused += 1
+    assert refused >= 200
+
+
+@settings(max_examples=200, deadline=None)
+@given(places=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=9))
+def test_changed_bytes_are_refused_or_harmless(places) -> None:
+    data = bytearray(saved())
+    for place, byte in places:
+        data[int(place * (len(data) - 1))] = byte
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "m.kt").write_bytes(data)
+        with suppress(kt.KeytokensError):
+            kt.load(Path(folder, "m.kt")).predict_proba(TEXTS)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\x80\x04pickle", b"\xff" * 100])

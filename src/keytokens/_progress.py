@@ -10,14 +10,19 @@ Item = TypeVar("Item")
 
 @contextmanager
 def progress(label: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
-    """Yield `advance(amount)`; draws on stderr only when stderr is a terminal."""
+    """Yield `advance(amount)`; draws on stderr only when stderr is a terminal.
+
+    Without a total the number done so far stands where the bar would be.
+    """
     if not sys.stderr.isatty():
         yield lambda amount: None
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    counting = TextColumn("{task.description} {task.completed:,.0f}"), TimeElapsedColumn()
+    columns = Progress.get_default_columns() if total is not None else counting
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda amount: bar.advance(task, amount)
 

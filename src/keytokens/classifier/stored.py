@@ -1,17 +1,19 @@
 """Saving and loading a fitted KeyTokenClassifier."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from keytokens import _checks as check
 from keytokens import model_file
 from keytokens.classifier.counts import SelectionClassifier
 from keytokens.embedding.heldout import HeldOut
 from keytokens.embedding.scores import AttentionScores
-from keytokens.errors import raise_input
+from keytokens.errors import KeytokensError, raise_input
 from keytokens.text import Counter
 
 if TYPE_CHECKING:
@@ -64,10 +66,30 @@ def load(
     path: str | Path, tokenizer: Callable[[str], list[str]] | None = None
 ) -> "KeyTokenClassifier":
     """Read a saved model. One trained with a tokeniser of your own needs it again."""
+    arrays, meta = model_file.read(path)
+    with _understood(path):
+        return _model(path, arrays, model_file.take(path, meta, _META), tokenizer)
+
+
+@contextmanager
+def _understood(path: str | Path) -> Iterator[None]:
+    """A value that no model has is told as such, whatever it breaks on the way."""
+    try:
+        yield
+    except KeytokensError:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise_input(str(path), "hold the values of a model", f"one that breaks it ({error})")
+
+
+def _model(
+    path: str | Path,
+    arrays: model_file.Arrays,
+    meta: dict[str, Any],
+    tokenizer: Callable[[str], list[str]] | None,
+) -> "KeyTokenClassifier":
     from keytokens.classifier.texts import KeyTokenClassifier
 
-    arrays, meta = model_file.read(path)
-    meta = model_file.take(path, meta, _META)
     params = meta["params"]
     model_file.keys_agree(path, "parameters", set(params), set(KeyTokenClassifier().get_params()))
     if params["tokenizer"] is not None and tokenizer is None:
@@ -94,9 +116,12 @@ def _core(
             raise_input(f"{path}: {name}", f"have {core.n_features_in_} rows", arrays[name].shape)
         setattr(core, f"{name}_", arrays[name])
     core.classes_ = np.array(meta["classes"], dtype=meta["class_kind"])
-    if core.scores_.n_outputs != (len(core.classes_) if len(core.classes_) > 2 else 1):
+    if core.scores_.n_outputs != {0: 0, 1: 0, 2: 1}.get(len(core.classes_), len(core.classes_)):
         raise_input(f"{path}: classes", "fit the model's outputs", len(core.classes_))
-    core.seen_, core.temperature_ = meta["seen"], meta["temperature"]
+    if not np.array_equal(np.unique(core.classes_), core.classes_):
+        raise_input(f"{path}: classes", "be distinct and sorted", f"{meta['classes']!r:.60}")
+    core.seen_ = check.non_negative(f"{path}: seen", meta["seen"])
+    core.temperature_ = check.positive(f"{path}: temperature", meta["temperature"])
     core.held_out_ = None if meta["held_out"] is None else HeldOut(**meta["held_out"])
     core.n_iter_, core.reason_ = meta["iterations"], meta["reason"]
     return core

@@ -22,7 +22,7 @@ _FILE = click.Path(exists=True, dir_okay=True, path_type=Path)
 def command(model: Path, data: Path, column: str | None, out: Path | None, as_json: bool) -> None:
     """Write the label and the probabilities of every text of DATA, a batch at a time."""
     import keytokens as kt
-    from keytokens._progress import track
+    from keytokens._progress import progress
     from keytokens.cli._columns import column as position
     from keytokens.cli._columns import kept
     from keytokens.text import read_batches
@@ -31,12 +31,16 @@ def command(model: Path, data: Path, column: str | None, out: Path | None, as_js
     fitted = kt.load(model)
     as_json = as_json or (out is not None and out.suffix in (".jsonl", ".ndjson", ".json"))
     write = _jsonl if as_json else _csv
-    with _opened(out) as file:
+    done = 0
+    with _opened(out) as file, progress("texts labelled:") as advance:
         put = write(file, fitted.classes_.tolist())
-        for batch in track(read_batches(data, text=position(column)), "predict"):
-            probability = fitted.predict_proba(batch.texts)
-            for row in probability.tolist():
+        for batch in read_batches(data, text=position(column)):
+            for row in fitted.predict_proba(batch.texts).tolist():
                 put(row)
+            done += len(batch)
+            advance(len(batch))
+    if out is not None:
+        click.echo(f"{done:,} texts labelled: {out}", err=True)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from keytokens.text.vocabulary import Vocabulary, grown
 
 Tokenize = Callable[[str], list[str]]
 _LARGEST = 2**31 - 1
+_LONGEST = 99  # each length is one more pass
 _OPTIONS = {"ngrams", "min_count", "max_features", "binary", "punctuation", "unicode"}
 
 
@@ -210,6 +211,8 @@ def _checked_ngrams(ngrams: object) -> tuple[int, int]:
     if not isinstance(ngrams, (tuple, list)) or len(ngrams) != 2:
         raise_input("ngrams", "be a pair: shortest and longest", repr(ngrams))
     low, high = (check.integer("ngrams", k, least=1) for k in ngrams)
+    if high > _LONGEST:
+        raise_input("ngrams", f"be at most {_LONGEST} tokens long", repr(ngrams))
     if high < low:
         raise_input("ngrams", "begin with the shorter length", repr(ngrams))
     return low, high
