@@ -68,7 +68,7 @@ def test_infeasible_selection_comes_with_its_proof() -> None:
     assert cert.optimality == "none"
     assert cert.direction is None
     assert "No direction separates" in str(cert)
-    assert "token 0 above token 1" in " ".join(cert.sentences)
+    assert "token 0 above tokens 1, 2" in " ".join(cert.sentences)
     assert cert.theorems[0].applies is False
 
 

@@ -197,7 +197,7 @@ def test_printed_solutions() -> None:
     refused = kt.att_svm(problem_of([[[1.0], [0.0]], [[-1.0], [0.0]]]), [0, 0])
     assert str(refused).splitlines() == [
         "Infeasible: the conflict holds the proof.",
-        "Input 0 puts token 0 above token 1, input 1 puts token 0 above token 1: "
+        "Input 0 puts token 0 above token 1; input 1 puts token 0 above token 1: "
         "a weighted sum of these differences is zero.",
     ]
     assert str(kt.att_svm(BATCH, SELECTED, "W")) == "30 problems, 30 of them with a direction."
@@ -318,3 +318,47 @@ def test_bad_corpora_are_named(message: str) -> None:
 def test_a_step_whose_square_overflows_is_refused() -> None:
     with pytest.raises(kt.InputError, match="eta must be below 1e"):
         kt.RankOne([1.0], 1e200)
+
+
+def test_many_tokens_of_an_input_are_told_together() -> None:
+    X = [[[0.0, 0.0], [1.0, 1.0], [-1.0, 1.0]], [[0.0, 0.0], [0.0, -1.0], [5.0, -9.0]]]
+    said = str(kt.att_svm(problem_of(X), [0, 0]).conflict)
+    assert said == (
+        "Input 0 puts token 0 above tokens 1, 2; input 1 puts token 0 above token 1: "
+        "a weighted sum of these differences is zero."
+    )
+
+
+@pytest.mark.parametrize("call", [kt.att_svm, kt.label_svm, kt.joint_svm, kt.tied_tokens])
+def test_arrays_alone_are_no_problem(call: Callable[..., object]) -> None:
+    with pytest.raises(kt.InputError, match="problem must be a TokenProblem"):
+        call(np.zeros((2, 3, 4)), [0, 0])
+    with pytest.raises(kt.InputError, match="problem must be a TokenProblem"):
+        kt.local_selections(np.zeros((2, 3, 4)))
+
+
+def test_selections_of_different_lengths_are_named() -> None:
+    with pytest.raises(kt.InputError, match="selected must be a rectangular array of token indic"):
+        kt.att_svm(problem_of(np.zeros((2, 3, 4))), [[0], [0, 1]])
+
+
+@pytest.mark.parametrize("q", [1, 1.001, 1.1, 8, np.float32(40), 1e6, np.inf])
+def test_every_power_from_one_to_infinity(q: float) -> None:
+    """Also where powers over- or underflow; one row g has the margin ||g||_q*."""
+    problem = kt.random_problem(n=3, T=4, d=6, seed=0, batch=3)
+    found = kt.att_svm(problem, kt.optimal_tokens(problem), "W", norm=q)
+    assert np.abs(found.certificate.gap).max() <= 1e-7
+    assert found.certificate.violation.max() <= 1e-9
+    one = kt.att_svm(problem_of([[[3.0, 4.0], [0.0, 0.0]]]), [0], norm=q)
+    dual = q / (q - 1) if 1 < q < np.inf else {1: np.inf}.get(q, 1)
+    assert one.margin == pytest.approx(4 * np.linalg.norm([0.75, 1.0], dual), rel=1e-6)
+
+
+def test_printed_pairs_and_selections() -> None:
+    problem = kt.random_problem(n=2, T=3, d=6, seed=0)
+    text = str(kt.local_selections(problem)).splitlines()
+    assert text[0].startswith("All ")
+    assert "margin" in text[1]
+    pair = str(kt.joint_svm(problem, [0, 0]))
+    assert pair.startswith("Labels. Solved")
+    assert "\nAttention. Solved" in pair

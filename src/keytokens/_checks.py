@@ -68,7 +68,10 @@ def indices(
     name: str, value: object, stop: int, what: str = "token", where: str = "input"
 ) -> Integers:
     """Integers in [0, stop)."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise_input(name, f"be a rectangular array of {what} indices", "rows of different lengths")
     if array.dtype.kind not in "iu":
         raise_input(name, f"hold {what} indices (integers)", f"dtype {array.dtype}")
     bad = (array < 0) | (array >= stop)

@@ -48,6 +48,7 @@ def rows_of(
     problem: TokenProblem, selected: Any, over: str, relax: Any, equal: Any
 ) -> tuple[Rows, Integers]:
     """The rows of `att_svm`'s arguments and the selection, checked, with a batch axis. (B, n)"""
+    check_problem(problem)
     check.one_of("over", over, ("p", "W"))
     if over == "W" and problem.query is None:
         raise_input("problem", "have a query to be solved over W", "none")
@@ -91,8 +92,15 @@ def _rounding(problem: TokenProblem) -> Any:
     return 4 * _EPS * size.max(axis=-1, keepdims=True)
 
 
+def check_problem(problem: Any) -> None:
+    """Arrays alone have no labels and no head."""
+    if not isinstance(problem, TokenProblem):
+        raise_input("problem", "be a TokenProblem(X, y, v)", type(problem).__name__)
+
+
 def checked_selection(problem: TokenProblem, selected: Any) -> Integers:
     """One unmasked token an input. (n,)"""
+    check_problem(problem)
     selected = check.indices("selected", selected, problem.T)
     check.shape("selected", selected, problem.X.shape[:-2], "(B, n)" if problem.batch else "(n)")
     if problem.mask is not None:

@@ -1,9 +1,10 @@
 """Why a selection has no direction: the Farkas vector, in words."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,7 @@ class Edge(NamedTuple):
         return f"input {self.input} puts token {self.selected} above token {self.other}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TokenConflict(Conflict):
     """The conflict of a token problem; vector (n, T), or (n,) where an input has one row.
 
@@ -63,21 +64,36 @@ class TokenConflict(Conflict):
             return f"No proof, but a direction would be at least {self.least_norm:.1e} long."
         if self.vector.ndim == 1:
             return f"Inputs {_list(self.inputs)} cannot be given their labels by one v."
-        edges = self.shortest_cycle or [Edge(*pair) for pair in self.pairs]
-        if len(edges) == 1:
-            return _sentence(edges, "but the two look the same")
+        if len(self.shortest_cycle or self.pairs) == 1:
+            edge = self.shortest_cycle[0] if self.shortest_cycle else Edge(*self.pairs[0])
+            return _sentence([edge], "but the two look the same")
         if self.shortest_cycle:
-            return _sentence(edges, "a cycle, so that a token would stand above itself")
-        return _sentence(edges, "a weighted sum of these differences is zero")
+            return _sentence(
+                self.shortest_cycle, "a cycle, so that a token would stand above itself"
+            )
+        return _sentence(_grouped(self.pairs), "a weighted sum of these differences is zero")
 
 
-def _sentence(edges: list[Edge], why: str) -> str:
-    text = _list(edges)
+def _sentence(parts: Sequence[Any], why: str) -> str:
+    text = _list(parts, "; ")
     return f"{text[0].upper()}{text[1:]}: {why}."
 
 
-def _list(items: list[Edge] | list[int]) -> str:
-    shown = ", ".join(map(str, items[:_SHOWN]))
+def _grouped(pairs: list[tuple[int, int, int]]) -> list[str]:
+    """One part for every input, whatever the number of its tokens that take part."""
+    others: dict[tuple[int, int], list[int]] = {}
+    for i, s, t in pairs:
+        others.setdefault((i, s), []).append(t)
+    return [
+        str(Edge(i, s, t[0]))
+        if len(t) == 1
+        else f"input {i} puts token {s} above tokens {_list(t)}"
+        for (i, s), t in others.items()
+    ]
+
+
+def _list(items: Sequence[Any], between: str = ", ") -> str:
+    shown = between.join(map(str, items[:_SHOWN]))
     return shown + (f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")
 
 

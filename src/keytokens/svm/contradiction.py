@@ -16,7 +16,7 @@ from keytokens.svm.forest import Forest, spanning_forest
 from keytokens.svm.solution import Conflict
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CorpusConflict(Conflict):
     """A conflict whose vector is sparse (n, V) and whose tokens are columns; str() tells it.
 

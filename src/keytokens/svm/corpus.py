@@ -104,7 +104,8 @@ def _sentence(corpus: Corpus, found: Certificate, share: float) -> str:
     if abs(found.gap) <= _GAP and found.violation <= _GAP:
         near = f", but nearly infeasible (margin {share:.0e} at unit rows)"
         solved = "Solved" + (near if share < NEARLY else "")
-        return f"{solved}: {figures}, over all {np.count_nonzero(~corpus.is_kept)} rows."
+        count = np.count_nonzero(~corpus.is_kept)
+        return f"{solved}: {figures}, over {'the one row' if count == 1 else f'all {count} rows'}."
     return f"Not certified: {figures}; the best direction found."
 
 

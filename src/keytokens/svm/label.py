@@ -34,6 +34,9 @@ class JointSolution:
         """Gamma = 1 / ||v^mm||."""
         return self.label.margin
 
+    def __str__(self) -> str:
+        return f"Labels. {self.label}\nAttention. {self.attention}"
+
     @property
     def support_inputs(self) -> Booleans:
         """S: inputs whose label constraint is tight. (n,)"""

@@ -8,6 +8,7 @@ _TIGHT = 1e-6
 _STEPS = 30
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # it is verified afterwards
 def newton_polish(
     G: Floats, h: Floats, equal: Booleans, w: Floats, multipliers: Floats, q: float
 ) -> tuple[Floats, Floats]:
@@ -38,7 +39,10 @@ def _newton(A: Floats, b: Floats, mu: Floats, dual: float) -> Floats:
     for _ in range(_STEPS):
         u = np.abs(A.T @ mu)
         slope = (dual - 1) * np.maximum(u, 1e-12 * u.max(initial=1e-300)) ** (dual - 2)
-        step = np.linalg.lstsq((A * slope) @ A.T, residual, rcond=None)[0]
+        curvature = (A * slope) @ A.T
+        if not (np.isfinite(curvature).all() and np.isfinite(residual).all()):
+            break
+        step = np.linalg.lstsq(curvature, residual, rcond=None)[0]
         for length in 0.5 ** np.arange(12):
             trial = mu - length * step
             new = A @ _phi(A.T @ trial, dual) - b

@@ -13,6 +13,7 @@ A norm is one function that returns a Norm; a line in NORMS gives it a name.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import clarabel
@@ -85,7 +86,9 @@ def power(q: float) -> Norm:
 
 
 def _lq(w: Floats, q: float) -> Any:
-    return np.linalg.norm(np.ravel(w), ord=q)
+    """||w||_q, scaled so that no power overflows."""
+    largest = np.abs(w).max(initial=0.0)
+    return largest * np.linalg.norm(np.ravel(w) / (largest or 1.0), ord=q)
 
 
 def _triangle(rows: int, columns: int) -> tuple[Any, Any, Any]:
@@ -166,7 +169,7 @@ NORMS: dict[str, Callable[[], Norm]] = {
 def named(norm: Any) -> Norm:
     """The norm of a name, or l_q of a number q >= 1."""
     is_name = isinstance(norm, str) and norm in NORMS
-    if not (is_name or (isinstance(norm, int | float | np.integer) and norm >= 1)):
+    if not (is_name or (isinstance(norm, Real) and float(norm) >= 1)):
         names = ", ".join(map(repr, ("l2", *NORMS)))
         raise_input("norm", f"be {names}, a number q >= 1 or a Norm", repr(norm))
     return NORMS[norm]() if is_name else power(float(norm))

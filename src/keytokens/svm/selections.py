@@ -11,9 +11,10 @@ from keytokens import _checks as check
 from keytokens._checks import Booleans, Floats, Integers
 from keytokens.errors import raise_input
 from keytokens.problem import TokenProblem, optimal_tokens
-from keytokens.svm.att import att_svm
+from keytokens.svm.att import att_svm, check_problem
 
 _BLOCK = 2048  # selections solved in one call
+_SHOWN = 10
 LIMITS = ("global", "local", "non-local", "finite")
 
 
@@ -35,6 +36,15 @@ class LocalSelections:
     def __len__(self) -> int:
         return len(self.margins)
 
+    def __str__(self) -> str:
+        """How many there are, then a line for each of the widest."""
+        which = "All" if self.is_complete else f"Of {self.tried} drawn,"
+        text = f"{which} {len(self)} locally optimal selections ({self.feasible} are feasible):"
+        rows = zip(self.selected[:_SHOWN], self.margins, self.is_global, strict=False)
+        lines = [f"{s}  margin {m:.4g}{'  global' if g else ''}" for s, m, g in rows]
+        more = [f"and {len(self) - _SHOWN} more"] if len(self) > _SHOWN else []
+        return "\n".join([text, *lines, *more])
+
 
 def local_selections(
     problem: TokenProblem,
@@ -48,6 +58,7 @@ def local_selections(
     Otherwise `limit` of them, drawn uniformly with `seed` (each at most once). Tokens that
     occur twice in an input count once, masked ones not at all.
     """
+    check_problem(problem)
     if problem.batch is not None:
         raise_input("problem", "be a single problem", f"a batch of {problem.batch}")
     check.integer("limit", limit, least=1)
@@ -120,6 +131,7 @@ def limits(
     spread over several tokens. local: the selection is locally optimal; non-local: it is not,
     or has no direction at all.
     """
+    check_problem(problem)
     if problem.batch is None:
         raise_input("problem", "be a batch, one problem a run", "a single problem")
     found = att_svm(problem, selected, over, norm)

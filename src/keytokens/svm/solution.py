@@ -28,7 +28,7 @@ class Certificate:
         return Certificate(*(float(getattr(self, f.name)[k]) for f in fields(self)))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Conflict:
     """Why no direction exists: u >= 0 (free on equalities) with G^T u = 0 and h^T u = 1.
 
@@ -43,6 +43,9 @@ class Conflict:
     least_norm: float
     is_proof: bool
     cycle: str = ""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
 
     @property
     def pairs(self) -> list[tuple[int, int, int]]:
