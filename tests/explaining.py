@@ -64,5 +64,5 @@ def model(
         counter = Counter(ngrams=ngrams, min_count=1, binary=binary)
         counter.fit_transform(TEXTS[:3] + TEXTS[5:])
     scores = random_scores(len(counter.vocabulary_), outputs=outputs, **how)
-    classes = np.array(["neg", "pos"] if outputs == 1 else ["a", "b", "c"])
+    classes = np.array(["neg", "pos"] if outputs == 1 else list("abcdefgh")[:outputs])
     return Model(scores, classes, counter)

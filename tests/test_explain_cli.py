@@ -111,7 +111,7 @@ def test_a_smaller_page_holds_a_smaller_model_and_says_so(tmp_path: Path) -> Non
     path = write_page(model, tmp_path / "small.html", size=250_000)
     assert path.stat().st_size <= 250_000
     html = path.read_text()
-    assert "of 12000" in html
+    assert "of 12,000 n-grams" in html
     assert "The cost of the cut is not known" in html
     with pytest.raises(kt.InputError, match="size must be at least 100000; got 5"):
         write_page(model, tmp_path / "no.html", size=5)

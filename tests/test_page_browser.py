@@ -2,84 +2,33 @@
 
 import itertools
 import json
-import os
 import re
-import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from browsing import ATTACK, Open, wait
 from explaining import TEXTS, model
 
+import keytokens as kt
 from keytokens.explain import explain
 from keytokens.explain.html import page as static_page
 from keytokens.explain.model_page import build_page
 from keytokens.text import Counter
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
-ATTACK = "</script><img src=x onerror=\"document.title='broken'\"> good <b>bad</b> & <!-- film"
 WORDS = (
     "good GOOD bad film not It’s it's don't' 'tis naïve cafe\u0301 日本 🎬 👩‍👩‍👧‍👦 "
     "İstanbul ΟΔΟΣ ΣΑΣ. ﬁlm Straße ẞ 𝒢𝑜𝑜𝒹 𐐀 ٣ "
     "<br <b> ! ?! ... ; — a_b C3PO _ x’’y ’ &amp; \\ ǅ ŉ ᏸ Ꭰ long"
 )
 PIECES = [*WORDS.split(" "), "<br />", "<BR>", "\u00a0", "\u200b", "\u2028", "\n\n", "\t"]
-Open = Callable[..., Any]
 
 
 def nasty_texts(count: int) -> list[str]:
     rng = np.random.default_rng(5)
     drawn = ["".join(rng.choice(PIECES, 12)) for _ in range(count // 2)]
     return drawn + [" ".join(rng.choice(PIECES, 20)) for _ in range(count - len(drawn))]
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="the dev extra brings playwright")
-    if not Path(CHROMIUM).exists():
-        pytest.skip("no Chromium here: install it or set CHROMIUM to its path")
-    with api.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
-    """Opens a page from a file, offline; any word on the console and any request fails the test."""
-    said: list[str] = []
-    contexts: list[Any] = []
-
-    def open_(html: str, **how: Any) -> Any:
-        context = browser.new_context(offline=True, **how)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda r: said.append(r.url) if not _own(r.url) else None)
-        path = tmp_path / "page.html"
-        path.write_text(html, encoding="utf-8")
-        page.goto(path.as_uri())
-        return page
-
-    yield open_
-    for context in contexts:
-        context.close()
-    assert said == []
-
-
-def _own(url: str) -> bool:
-    return url.startswith(("file:", "data:", "blob:"))
-
-
-def wait(page: Any, selector: str, **what: Any) -> None:
-    """Until the page has caught up with what was typed."""
-    from playwright.sync_api import expect
-
-    for name, value in what.items():
-        getattr(expect(page.locator(selector)), name)(value)
 
 
 def compare(fitted: Any, page: Any, texts: list[str], budget: int = 5_000_000) -> None:
@@ -123,8 +72,6 @@ def test_nasty_words_in_the_vocabulary_too(opened: Open) -> None:
 
 def test_real_reviews(opened: Open, shared_data: Path) -> None:
     import polars as pl
-
-    import keytokens as kt
 
     rows = pl.read_parquet(shared_data / "imdb.parquet").sample(3_000, seed=3)
     texts, labels = rows["text"].to_list(), rows["label"].to_list()
@@ -256,15 +203,6 @@ def test_arrow_keys_walk_on_where_a_passage_ends(opened: Open) -> None:
     assert page.locator("#marked .picked").text_content() == "good"
 
 
-def test_a_printed_text_is_marked_to_its_end(opened: Open) -> None:
-    page = opened(build_page(model()))
-    page.evaluate("text => trial.load(text)", "good bad film\n" * 2000)
-    waiting = "document.querySelectorAll('#marked .passage:not(:has(mark, span))').length"
-    assert page.evaluate(waiting) > 0
-    page.pdf()
-    assert page.evaluate(waiting) == 0
-
-
 def test_no_text_at_all(opened: Open) -> None:
     for how in ({}, dict(cls=False), dict(outputs=3)):
         fitted = model(**how)
@@ -274,30 +212,6 @@ def test_no_text_at_all(opened: Open) -> None:
         assert page.locator("#verdict strong").text_content() == why.label
         assert page.locator("#marked").text_content() == ""
         assert page.locator("#counted").text_content().startswith("0 tokens")
-
-
-def test_right_to_left_text_runs_from_the_right(opened: Open) -> None:
-    page = opened(build_page(model()))
-    where = """() => { const mark = document.querySelector("#marked :is(mark, span)");
-        const box = document.getElementById("marked").getBoundingClientRect();
-        return mark.getBoundingClientRect().left - (box.left + box.width / 2); }"""
-    for text, right in (("שלום good", True), ("good שלום", False)):
-        page.locator("#text").fill(text)
-        wait(page, "#marked", to_have_text=text)
-        assert (page.evaluate(where) > 0) == right
-
-
-def test_everything_can_be_reached_by_keys(opened: Open) -> None:
-    page = opened(build_page(model(outputs=3), TEXTS, list("abcabca")))
-    for _ in range(200):
-        page.keyboard.press("Tab")
-        page.evaluate("document.activeElement.dataset.tabbed = 1")
-    missed = page.evaluate(
-        """() => [...document.querySelectorAll('button, input, select, textarea, a, .marked')]
-        .filter(e => e.checkVisibility() && !e.disabled && !e.dataset.tabbed)
-        .map(e => e.outerHTML)"""
-    )
-    assert missed == []
 
 
 def test_sets_agree_with_python(opened: Open) -> None:
@@ -375,40 +289,18 @@ def test_the_explanation_is_saved_as_json(opened: Open) -> None:
     assert total == pytest.approx(saved["logit"], abs=1e-12)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 1200])
-def test_no_sideways_scrolling_and_every_control_has_a_name(
-    opened: Open, scheme: str, width: int
-) -> None:
-    how = dict(color_scheme=scheme, viewport={"width": width, "height": 800})
-    page = opened(build_page(model(outputs=3), TEXTS, list("abcabca")), **how)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    nameless = page.evaluate(
-        """() => [...document.querySelectorAll('button, input, select, textarea')]
-        .filter(e => !(e.labels && e.labels.length) && !e.textContent.trim()
-                     && !e.getAttribute('aria-label')).map(e => e.outerHTML)"""
-    )
-    assert nameless == []
-
-
-def test_the_theme_can_be_chosen(opened: Open) -> None:
-    page = opened(build_page(model()), color_scheme="light")
-    ground = "getComputedStyle(document.body).backgroundColor"
-    light = page.evaluate(ground)
-    for _ in range(2):
-        page.locator("#theme").click()
-    assert page.evaluate(ground) != light
-
-
-def test_print_keeps_the_marks_and_drops_the_controls(opened: Open) -> None:
-    page = opened(build_page(model(), TEXTS, ["pos", "neg"] * 3 + ["pos"]))
-    page.emulate_media(media="print")
-    assert not page.locator("#save").is_visible()
-    assert page.locator("#marked mark").first.is_visible()
-    assert not page.locator("#contexts-title").is_visible()
-    assert page.locator("#documents button").count() == len(TEXTS)
-    for part in ("#documents button", "#confusion button"):
-        assert page.locator(part).first.is_visible()
+def test_a_page_calls_the_classes_what_one_likes(opened: Open) -> None:
+    fitted, names = model(), {"neg": "<b>panned</b>", "pos": "praised & <i>loved</i>"}
+    page = opened(build_page(fitted, TEXTS, ["pos", "neg"] * 3 + ["pos"], names=names))
+    label = fitted.cut(0).predict(TEXTS[:1])[0]
+    page.locator("#text").fill(TEXTS[0])
+    wait(page, "#verdict strong", to_have_text=names[label])
+    assert page.locator("#confusion th").all_text_contents() == [
+        f"labelled {name}" for name in names.values()
+    ]
+    assert page.locator("b, i").count() == 0
+    with pytest.raises(kt.InputError, match=r"names must be one of 'neg', 'pos'; got 'bad'"):
+        build_page(fitted, names={"bad": "x"})
 
 
 def test_same_bytes_again() -> None:

@@ -17,6 +17,9 @@ _FILE = click.Path(exists=True, dir_okay=True, path_type=Path)
 @click.option("--size", type=click.FloatRange(0.1), default=5.0, help="Megabytes at most.")
 @click.option("--certify", "certified", is_flag=True, help="Add the selection's certificate.")
 @click.option("--title", default="", help="The page's heading.")
+@click.option(
+    "--name", "names", multiple=True, metavar="LABEL=NAME", help="What the page calls a class."
+)
 def command(
     model: Path,
     out: Path,
@@ -26,6 +29,7 @@ def command(
     size: float,
     certified: bool,
     title: str,
+    names: tuple[str, ...],
 ) -> None:
     """Write MODEL as one HTML file: it classifies and marks what you type, and needs no network."""
     import keytokens as kt
@@ -34,8 +38,15 @@ def command(
     fitted = kt.load(model)
     texts, labels = _examples(examples, column, label)
     certificate = fitted.certify(texts) if certified and texts else None
-    write_page(fitted, out, texts, labels, int(size * 1e6), certificate, title)
+    write_page(fitted, out, texts, labels, int(size * 1e6), certificate, title, _named(names))
     click.echo(f"{out}: {out.stat().st_size / 1e6:.2f} MB")
+
+
+def _named(names: tuple[str, ...]) -> dict[str, str]:
+    """LABEL=NAME, split at the first sign of equality."""
+    if bad := next((pair for pair in names if "=" not in pair), None):
+        raise click.UsageError(f"--name must be LABEL=NAME; got {bad!r}.")
+    return dict(pair.split("=", 1) for pair in names)
 
 
 def _examples(path: Path | None, column: str | None, label: str | None) -> tuple[Any, Any]:

@@ -9,7 +9,8 @@ const node = function (tag, attributes, ...children) {
   made.append(...children);
   return made;
 };
-const shown = function (x) { // two digits of what fixed decimals would hide
+const shown = function (x) { // fewer decimals from ten on, two digits of what they would hide
+  if (Math.abs(x) >= 10) return x.toFixed(Math.abs(x) < 100 ? 2 : 1);
   return x === 0 || Math.abs(x) >= 0.01 ? x.toFixed(4) : x.toPrecision(2);
 };
 const signed = function (x) { return (x < 0 ? "−" : "+") + shown(Math.abs(x)); };

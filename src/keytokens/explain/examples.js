@@ -53,7 +53,7 @@
 
   function confusion() {
     const body = classes.map(function (name, t) {
-      return node("tr", {}, node("th", { scope: "row" }, name), ...classes.map(function (other, p) {
+      return node("tr", {}, node("th", { scope: "row" }, "labelled " + name), ...classes.map(function (other, p) {
         const count = documents.filter(function (d) { return d.label === t && d.decision === p; }).length;
         const button = node("button", { type: "button", "aria-pressed": "false",
           "aria-label": count + " labelled " + name + ", decided " + other }, String(count));
@@ -68,8 +68,8 @@
       }));
     });
     const right = documents.filter(function (d) { return d.label === d.decision; }).length;
-    byId("confusion-caption").textContent = right + " of " + documents.length + " decided as labelled. Rows: label; columns: decision. Press a cell to see its texts.";
-    byId("confusion-head").replaceChildren(node("td", {}), ...classes.map(function (name) { return node("th", { scope: "col" }, name); }));
+    byId("confusion-caption").textContent = right + " of " + documents.length + " decided as labelled. Press a cell to see its texts.";
+    byId("confusion-head").replaceChildren(node("td", {}), ...classes.map(function (name) { return node("th", { scope: "col" }, "decided " + name); }));
     byId("confusion").replaceChildren(...body);
   }
 

@@ -106,17 +106,17 @@ def section(why: Explanation) -> Markup:
 
 def verdict(why: Explanation) -> Markup:
     """The label, its probability, and the sum that makes the logit."""
-    total = why.logit - why.bias
     return Markup(
-        '<p class="verdict"><strong>{}</strong> {}</p>'
-        '<p class="muted small">logit for {}: {} = tokens {} + bias {}</p>'
+        '<p class="verdict">Decision: <strong>{}</strong> {}</p>'
+        '<p class="muted small">logit for {}: {}{}</p>'
     ).format(
         why.label,
         percent(why.probabilities[why.label]),
         why.explained_class,
         signed(why.logit),
-        signed(total),
-        signed(why.bias),
+        f" = tokens {signed(why.logit - why.bias)} + bias {signed(why.bias)}"
+        if why.bias
+        else ", the sum of all contributions",
     )
 
 

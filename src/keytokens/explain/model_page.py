@@ -5,7 +5,7 @@ it, else float64), its vocabulary, and the tokeniser's JavaScript twin.
 """
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,15 @@ class Examples:
     cost: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True)
+class Shown:
+    """The page's heading, what it calls the classes, and the certificate's box."""
+
+    title: str
+    classes: list[str]
+    certificate: Any = None
+
+
 def write_page(
     model: Any,
     path: str | Path,
@@ -48,9 +57,10 @@ def write_page(
     size: int = SIZE,
     certificate: Any = None,
     title: str = "",
+    names: Mapping[str, str] | None = None,
 ) -> Path:
     """Write the model as one page of at most `size` bytes; see `build_page`."""
-    _files.write_text(path, build_page(model, texts, labels, size, certificate, title))
+    _files.write_text(path, build_page(model, texts, labels, size, certificate, title, names))
     return Path(path)
 
 
@@ -61,28 +71,39 @@ def build_page(
     size: int = SIZE,
     certificate: Any = None,
     title: str = "",
+    names: Mapping[str, str] | None = None,
 ) -> str:
     """The page as text: the model cut until all fits `size` bytes, and the cost of the cut said.
 
+    names: what the page calls a class, by its label: {"0": "negative", "1": "positive"}.
     The first try gives the model the whole size; each further one takes off what was too much.
     """
     check.integer("size", size, least=100_000)
     _default_tokenizer(model)
+    title = title or "Which tokens decide?"
+    shown = Shown(title, _named(model, names or {}), certificate)
     examples = _examples(model, texts, labels, size)
-    cut, budget = _fitting(model, examples, certificate, title, size)
+    cut, budget = _fitting(model, examples, shown, size)
     if examples:
         examples = replace(examples, cost=_cost(model, cut, list(map(str, texts or ())), labels))
-    return _page(model, cut, budget, examples, certificate, title)
+    return _page(model, cut, budget, examples, shown)
 
 
-def _fitting(
-    model: Any, examples: Examples | None, certificate: Any, title: str, size: int
-) -> tuple[Any, int]:
+def _named(model: Any, names: Mapping[str, str]) -> list[str]:
+    """The classes as the page calls them."""
+    labels = [str(label) for label in model.classes_]
+    for label in names:
+        check.one_of("names", str(label), labels)
+    by_label = {str(label): str(name) for label, name in names.items()}
+    return [by_label.get(label, label) for label in labels]
+
+
+def _fitting(model: Any, examples: Examples | None, shown: "Shown", size: int) -> tuple[Any, int]:
     """The largest cut whose page fits, and its budget."""
     budget = size
     for _ in range(6):
         cut = model.cut(budget)
-        page = _page(model, cut, budget, examples, certificate, title)
+        page = _page(model, cut, budget, examples, shown)
         taken = len(page.encode("utf-8")) + _COST
         if taken <= size:
             return cut, budget
@@ -166,10 +187,8 @@ def _percent(right: Any) -> str:
     return f"{100 * float(np.mean(right)):.2f} %"
 
 
-def _page(
-    model: Any, cut: Any, budget: int, examples: Examples | None, certificate: Any, title: str
-) -> str:
-    data = model_data(cut)
+def _page(model: Any, cut: Any, budget: int, examples: Examples | None, shown: Shown) -> str:
+    data = model_data(cut) | {"classes": shown.classes}
     data["examples"] = (
         [{"text": t, "label": k} for t, k in zip(examples.texts, examples.labels, strict=True)]
         if examples
@@ -182,11 +201,9 @@ def _page(
         told = _told(examples)
         sections.append(Section("Examples", _part("examples", **names, told=told)))
     sections.append(Section("Tokens", _part("vocabulary", **names)))
-    sections.append(
-        Section("The model", _about(model, cut, budget, examples, certificate), "model")
-    )
+    sections.append(Section("The model", _about(model, cut, budget, examples, shown), "model"))
     return render(
-        title or "Which tokens decide?",
+        shown.title,
         sections,
         lead="The whole model is inside this file: nothing you type leaves it.",
         data=data,
@@ -219,25 +236,23 @@ def _opening(cut: Any) -> str:
     return " ".join(str(cut.counter_.vocabulary_[k]) for k in chosen)
 
 
-def _about(
-    model: Any, cut: Any, budget: int, examples: Examples | None, certificate: Any
-) -> Markup:
+def _about(model: Any, cut: Any, budget: int, examples: Examples | None, shown: Shown) -> Markup:
     """What is in the page, what the cut cost, and the certificate."""
     scores, full = cut.scores_, model.scores_.n_features
     low, high = cut.counter_.ngrams
     body = facts(
         [
-            ("Classes", ", ".join(str(label) for label in cut.classes_)),
+            ("Classes", ", ".join(shown.classes)),
             ("N-grams", f"{low} to {high}" if high > low else str(low)),
             ("Attention maps", scores.n_maps),
-            ("Vocabulary in this page", f"{scores.n_features} of {full}"),
+            ("Vocabulary in this page", f"{scores.n_features:,} of {full:,} n-grams"),
             ("The same model in Python", f"model.cut({budget})"),
             *(examples.cost if examples else ()),
         ]
     )
     if examples is None and scores.n_features < full:
         body += note("The cost of the cut is not known: no examples were given.")
-    return body + _rules() + _certified(certificate)
+    return body + _rules() + _certified(shown.certificate)
 
 
 def _rules() -> Markup:

@@ -26,7 +26,9 @@ def percent(p: float) -> str:
 
 
 def shown(x: float) -> str:
-    """Four decimals; two digits of what they would hide."""
+    """Four decimals; fewer from ten on, and two digits of what they would hide."""
+    if abs(x) >= 10:
+        return f"{x:.2f}" if abs(x) < 100 else f"{x:.1f}"
     return f"{x:.4f}" if x == 0 or abs(x) >= 0.01 else f"{x:.2g}"
 
 

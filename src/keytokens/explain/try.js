@@ -15,9 +15,10 @@ const trial = (function () {
     const parts = why.contributions.reduce(function (x, y) { return x + y; }, 0);
     const name = classes[model.K === 1 ? 1 : why.output];
     byId("verdict").replaceChildren(
-      node("strong", {}, label), " " + percent(why.probabilities[why.decision]));
+      "Decision: ", node("strong", {}, label), " " + percent(why.probabilities[why.decision]));
+    const bias = model.bias[why.output];
     byId("sum").textContent = "logit for " + name + ": " + signed(why.logits[why.output]) +
-      " = tokens " + signed(parts) + " + bias " + signed(model.bias[why.output]);
+      (bias === 0 ? ", the sum of all contributions" : " = tokens " + signed(parts) + " + bias " + signed(bias));
     byId("legend-for").textContent = "speaks for " + name;
   }
 
@@ -25,9 +26,9 @@ const trial = (function () {
     byId("bars").replaceChildren(...why.probabilities.map(function (p, k) {
       const fill = node("span", { class: "fill" });
       fill.style.setProperty("width", (100 * p).toFixed(2) + "%");
-      return node("div", { class: "bar-row" }, node("span", { class: "bar-name" }, classes[k]),
-        node("span", { class: "track" }, fill), node("span", { class: "bar-number" }, percent(p)));
-    }));
+      return [node("span", { class: "bar-name" }, classes[k]),
+        node("span", { class: "track" }, fill), node("span", { class: "bar-number" }, percent(p))];
+    }).flat());
   }
 
   function listed(names) {

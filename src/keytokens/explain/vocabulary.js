@@ -74,6 +74,7 @@
     }
     byId("contexts-title").textContent = lines.length ? "“" + name + "” in the examples" + (lines.length === 30 ? " (the first 30 places)" : "") : "“" + name + "” stands in none of the examples";
     byId("contexts").replaceChildren(...lines);
+    byId("contexts-title").scrollIntoView({ block: "nearest" });
   }
 
   search.addEventListener("input", later(find, 80));
