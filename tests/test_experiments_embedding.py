@@ -12,14 +12,17 @@ import keytokens as kt
 from keytokens.embedding.corpus import Fitted
 from keytokens.embedding.frequencies import signed_frequency
 from keytokens.embedding.one_step import StageOptions, bare_loss, embed
+from keytokens.embedding.p_training import Space
 from keytokens.embedding.scores import AttentionScores
 from keytokens.experiments import (
     assumptions,
     at_most,
+    corpus_margin,
     early_p,
     experiment,
     one_step,
     reviews,
+    reviews_band,
     reviews_margin,
     run_experiment,
     train_p,
@@ -229,6 +232,89 @@ def test_the_margin_falls_short_like_the_power_that_is_fitted() -> None:
     assert fitted == pytest.approx(-1.5)
 
 
+def test_tokens_of_one_value_are_selected_together_by_hand() -> None:
+    """The second sentence splits its weight between two tokens of value 1: that is decided."""
+    weights = np.array([[1.0, 0, 0], [0.4, 0.6, 0], [0.0, 0.1, 0.9]])
+    assert train_p.certain(weights[:2], np.array([1.0, 1.0, -1.0])) == pytest.approx(1)
+    assert train_p.certain(weights[:2], np.array([1.0, 0.9, -1.0])) == pytest.approx(0.6)
+    assert train_p.certain(weights, np.array([1.0, 1.0, -1.0])) == pytest.approx(0.9)
+
+
+def test_a_tie_with_the_best_token_counts_as_the_best() -> None:
+    counts, y = np.array([[1.0, 1, 1], [1, 1, 0], [0, 1, 1]]), np.array([1.0, -1, 1])
+    score = np.array([1.0, 1.0, -1.0])
+    assert train_p.follows(counts, y, score, np.array([1, 0, 1])) == 1
+    assert train_p.follows(counts, y, score, np.array([2, 1, 2])) == pytest.approx(1 / 3)
+
+
+def test_tokens_kept_together_have_an_att_svm_of_their_own_by_hand() -> None:
+    """Sentences abd and cd, free logits: min |x|^2 with a = b >= d + 1 and c >= d + 1 has
+
+    a = b = c = 1/4 and d = -3/4, where a alone would have to stand above b, too.
+    """
+    counts, E = np.array([[1.0, 1, 0, 1], [0, 0, 1, 1]]), np.eye(4)
+    kept = np.array([[True, True, False, False], [False, False, True, False]])
+    p = 100 * np.array([0.25, 0.25, 0.25, -0.75])
+    svm = kt.corpus_att_svm(counts, kept, embedding=E)
+    found = train_p._against(counts, kept, p, p, svm)
+    assert (found["gap"], found["margin"]) == (pytest.approx(0), pytest.approx(1))
+    alone = kt.corpus_att_svm(counts, [0, 2], embedding=E)
+    assert train_p._against(counts, kept, p, p, alone)["gap"] > 1e-2
+
+
+def test_a_small_step_on_unequal_frequencies_selects_what_a_large_one_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(corpus_margin, "SENTENCES", 1000)
+    monkeypatch.setattr(corpus_margin, "SCALE", 2)
+    cells = [{"uneven": uneven, "reach": r} for uneven in (False, True) for r in (0.1, 3.0)]
+    rows = pl.concat(
+        pl.DataFrame([cell | row for row in corpus_margin.run(cell, np.random.default_rng(0))])
+        for cell in cells
+    )
+    outcomes = {v.claim: v for v in corpus_margin.verdicts(rows)}
+    end = rows.group_by("uneven", "reach", maintain_order=True).last()
+    assert end.filter(end["reach"] == 0.1)["right"].to_list() == [1, 1]
+    assert len(outcomes) == 8
+    assert outcomes["The direction of p converges to it."].outcome == "holds"
+    small = rows.filter(rows["reach"] == 0.1)
+    assert len(corpus_margin.verdicts(small)) == 6
+
+
+def test_the_same_selection_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = small([1, -1], [[1, 1, 0], [0, 1, 1]])
+    asked: list[list[int]] = []
+    solve = kt.corpus_att_svm
+
+    def counted(counts: Any, selected: Any, embedding: Any = None) -> Any:
+        asked.append(selected.tolist())
+        return solve(counts, selected, embedding)
+
+    monkeypatch.setattr(reviews_margin.kt, "corpus_att_svm", counted)
+    labels = labelled(corpus)
+    space = Space(embed(labels, bare_loss(labels), StageOptions(eta=1.0)))
+    points = []
+    for a in ([3.0, 0, 3], [6.0, 0, 6], [0.0, 3, 0]):
+        theta = AttentionScores([[*a, -np.inf]], [[[1.0, 0, -1, 0]]], [0.0])
+        points.append(Point(space.norm(np.array(a)), Fitted(theta, 1, "")))
+    rows = reviews_margin.along(corpus, space, points, kt.RankOne(np.zeros(3), 1.0))
+    assert asked == [[0, 2], [1, 1]]
+    assert [row["moved"] for row in rows] == [None, 0, 1]
+    assert [row["undecided"] for row in rows] == [0, 0, 0]
+
+
+def test_words_outside_the_band_and_reviews_without_others_go(monkeypatch: Any) -> None:
+    corpus = small([1, -1, 1], [[1, 0, 0], [1, 1, 0], [2, 0, 1]])
+    monkeypatch.setattr(reviews_band, "BAND", (0.2, 0.5))
+    keep = reviews_band.band(corpus)
+    cut = reviews_band.restricted(corpus, keep)
+    assert keep.tolist() == [1, 2]
+    assert (cut.counts.toarray().tolist(), cut.y.tolist()) == ([[1, 0], [0, 1]], [-1, 1])
+    assert cut.words.tolist() == ["b", "c"]
+    monkeypatch.setattr(reviews_band, "BAND", (2, 3))
+    assert reviews_band.band(corpus).tolist() == [0, 1, 2]
+
+
 def test_undecided_sentences_are_told_apart_by_hand() -> None:
     """a = (0, 0, 9): the first sentence wavers between its two tokens, the others select c."""
     corpus = small([1, 1, -1], [[1, 1, 0], [0, 1, 1], [1, 0, 1]])
@@ -302,6 +388,7 @@ def test_drawn_experiments_decide_every_claim(name: str, tmp_path: Path) -> None
         "assumptions-reviews",
         "five-stars",
         "reviews",
+        "reviews-band",
         "reviews-margin",
     ],
 )

@@ -20,6 +20,8 @@ from keytokens.errors import raise_input
 from keytokens.experiments.verdict import Verdict
 from keytokens.text import Counter, Table, read_table
 
+COLOURS = {"positive": "C0", "negative": "C1", "partly": "C2", "irrelevant": "0.6"}  # of kinds
+
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
@@ -49,12 +51,15 @@ def drawn(
     important: int = 1,
     partly: int = 6,
     uneven: bool = False,
+    scale: int = 1,
 ) -> Corpus:
     """n sentences: 4 completely positive, 4 completely negative, `partly` partly predictive tokens
     (P(+|s) = .2, .8, .3, .7, ...), the rest of 38 irrelevant. uneven: token k of its kind is drawn
     with weight 1 / (1 + k // 2), so that two tokens of opposite signs stay equally frequent.
+    scale: so many times the tokens, but for the partly predictive ones.
     """
-    sizes = {"positive": 4, "negative": 4, "partly": partly, "irrelevant": 30 - partly}
+    sizes = {"positive": 4 * scale, "negative": 4 * scale, "partly": partly,
+             "irrelevant": 30 * scale - partly}  # fmt: skip
     kinds = np.repeat(list(sizes), list(sizes.values()))
     rank = np.concatenate([np.arange(size) for size in sizes.values()])
     weight = 1 / (1.0 + rank // 2) if uneven else np.ones(len(kinds))

@@ -13,9 +13,9 @@ from keytokens.dynamics.training import float64
 from keytokens.embedding.frequencies import frequency, posterior_difference
 from keytokens.experiments.corpora import Corpus, by_corpus, drawn, parts, reviews
 from keytokens.experiments.experiment import Experiment
+from keytokens.experiments.reviews_figures import panel
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least
-from keytokens.experiments.words import name_extremes
 
 MODELS = {"one layer": (1, False), "two layers": (1, True), "four heads": (4, False)}
 WIDTH, RATE, BATCH = 32, 0.02, 50
@@ -174,9 +174,7 @@ def _draw_corpus(rows: Any) -> Any:
     for column, model in zip(axes.T, MODELS, strict=True):
         part = tokens.filter(pl.col("model") == model)
         for axis, name in zip(column, ("value", "logit"), strict=True):
-            axis.axhline(0, color="0.85", lw=0.8, zorder=0)
-            axis.plot(part["posterior"], part[name], ".", ms=3)
-            name_extremes(axis, part, "posterior", name)
+            panel(axis, part, name)
         column[0].set(title=model)
         column[1].set(xlabel="posterior difference Δ$_s$")
     axes[0, 0].set(ylabel="⟨E$_s$, v⟩")
@@ -186,7 +184,8 @@ def _draw_corpus(rows: Any) -> Any:
 
 LOOK = (
     "The same figure as for one layer in theory: values against the posterior difference above, "
-    "attention logits (the largest over heads) below, after training everything together."
+    "attention logits (the largest over heads) below, after training everything together; points "
+    "are tokens, the line binned means with their spread."
 )
 EXPERIMENT = Experiment(
     name="deeper",

@@ -9,7 +9,7 @@ from keytokens.embedding.frequencies import frequency, posterior_difference
 from keytokens.embedding.kernels import CountLoss
 from keytokens.embedding.one_step import Embedded, StageOptions, bare_loss, embed, without_cls
 from keytokens.embedding.p_training import Space
-from keytokens.experiments.corpora import Corpus, by_corpus, drawn, parts, reviews
+from keytokens.experiments.corpora import COLOURS, Corpus, by_corpus, drawn, parts, reviews
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.reviews_flow import labelled, step_size
 from keytokens.experiments.tools import slope, worst
@@ -49,7 +49,7 @@ def rows_of(corpus: Corpus, eta: float, level: float) -> list[dict[str, Any]]:
     scale = np.abs(law.attention).max()
     for s in np.sort(np.argsort(-phi, kind="stable")[:MOST]):
         rows.append({"what": "token", "level": level, "word": str(corpus.words[s]),
-                     "alpha": law.alpha[s], "posterior": posterior[s],
+                     "kind": str(corpus.kinds[s]), "alpha": law.alpha[s], "posterior": posterior[s],
                      "logit": law.attention[s] / scale})  # fmt: skip
     return rows
 
@@ -150,7 +150,7 @@ def _draw_tokens(rows: Any, x: str, label: str) -> Any:
         for axis, level in zip(line, REACH, strict=True):
             tokens = part.filter((pl.col("what") == "token") & (pl.col("level") == level))
             axis.axhline(0, color="0.8", lw=0.8)
-            axis.plot(tokens[x], tokens["logit"], ".", ms=3)
+            _points(axis, tokens, x, by_kind=not on_reviews)
             axis.set(title=f"η max|α| / 2 = {level:g}")
             axis.locator_params(axis="x", nbins=4)
             axis.margins(x=0.12)
@@ -159,7 +159,18 @@ def _draw_tokens(rows: Any, x: str, label: str) -> Any:
         line[0].set(ylabel=f"{name}\n⟨E$_s$, p⟩, scaled")
     for axis in axes[-1]:
         axis.set(xlabel=label)
+    if not on_reviews:
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), ncols=4, loc="outside upper center")
     return figure
+
+
+def _points(axis: Any, tokens: Any, x: str, by_kind: bool) -> None:
+    """A point a token; of a drawn corpus in its kind's colour."""
+    if not by_kind:
+        axis.plot(tokens[x], tokens["logit"], ".", ms=3)
+        return
+    for (kind,), part in tokens.group_by("kind", maintain_order=True):
+        axis.plot(part[x], part["logit"], "o", ms=3.5, color=COLOURS[kind], label=kind)
 
 
 def _draw_sizes(rows: Any) -> Any:
@@ -192,9 +203,9 @@ def _draw_sizes(rows: Any) -> Any:
 LOOK = (
     "Each token's attention logit after one small step of p from 0, against its signed frequency "
     "and against its posterior difference. For small η a V, or a parabola, around a negative "
-    "floor; the term linear in α, of order η², tilts it, until for large η the line is all there "
-    "is. Last figure: the size of that term, and how far real steps at width d are from the law, "
-    "which is the infinite width's."
+    "floor, which lies the deeper the more common a token is; the term linear in α, of order η², "
+    "tilts it, until for large η the line is all there is. Last figure: the size of that term, and "
+    "how far real steps at width d are from the law, which is the infinite width's."
 )
 EXPERIMENT = Experiment(
     name="early-p",

@@ -48,8 +48,9 @@ def run(params: dict[str, Any], rng: np.random.Generator, data: str) -> list[dic
     else:
         found = fit(train, params, seed)
     rows += [{"what": "model"} | summary(found, train, test, d)]
+    rows += tokens(found.scores, train)
     if d == 0 or params["stage"] == "network":
-        rows += tokens(found.scores, train) + selections(found.scores, test)
+        rows += selections(found.scores, test)
     return rows
 
 
@@ -236,6 +237,7 @@ def draw(rows: Any) -> dict[str, Any]:
         drawn[f"{name}: values and attention logits against the posterior difference"] = (
             figures.phenomenology(part, STAGES)
         )
+        drawn[f"{name}: the theory's two stages at every width"] = figures.by_width(part)
         drawn[f"{name}: the tokens selected most, and accuracy by width and along the flow"] = (
             figures.selected(part, STAGES)
         )

@@ -7,6 +7,7 @@ import numpy as np
 
 from keytokens.experiments.words import name_extremes, quoted, shown
 
+SHOWN = {"network": 128}  # widths; the other stages at infinite width
 BINS = np.linspace(-1, 1, 17)
 
 
@@ -18,15 +19,12 @@ def phenomenology(rows: Any, stages: Mapping[str, str]) -> Any:
     figure, axes = pyplot.subplots(2, len(stages), figsize=(9.6, 5.4), sharex=True)
     for column, (stage, title) in zip(axes.T, stages.items(), strict=True):
         part = rows.filter((pl.col("what") == "token") & (pl.col("stage") == stage))
+        part = part.filter(pl.col("d") == SHOWN.get(stage, 0))
         if stage != "one_step":
             column[1].set_yscale("symlog", linthresh=1)
             column[1].yaxis.set_major_formatter("{x:g}")
         for axis, name in zip(column, ("value", "logit"), strict=True):
-            axis.axhline(0, color="0.85", lw=0.8, zorder=0)
-            axis.plot(part["posterior"], part[name], ".", ms=2, color="0.7", rasterized=True)
-            _binned(axis, part["posterior"].to_numpy(), part[name].to_numpy())
-            if part[name].std() > 0:
-                name_extremes(axis, part, "posterior", name)
+            panel(axis, part, name)
         column[0].set(title=title)
         column[1].set(xlabel="posterior difference Δ$_s$")
         if stage == "one_step":
@@ -34,6 +32,39 @@ def phenomenology(rows: Any, stages: Mapping[str, str]) -> Any:
                            transform=column[1].transAxes)  # fmt: skip
     axes[0, 0].set(ylabel="⟨E$_s$, v⟩")
     axes[1, 0].set(ylabel="⟨E$_s$, p⟩, in standard deviations")
+    return figure
+
+
+def panel(axis: Any, part: Any, name: str, count: int = 3) -> None:
+    """Tokens against Delta, with binned means and their spread; the extreme ones named."""
+    axis.axhline(0, color="0.85", lw=0.8, zorder=0)
+    axis.plot(part["posterior"], part[name], ".", ms=2, color="0.7", rasterized=True)
+    _binned(axis, part["posterior"].to_numpy(), part[name].to_numpy())
+    if part[name].std() > 0:
+        name_extremes(axis, part, "posterior", name, count)
+
+
+def by_width(rows: Any) -> Any:
+    """Above, values after one step; below, logits after both stages; a column a width."""
+    import polars as pl
+    from matplotlib import pyplot
+
+    tokens = rows.filter(pl.col("what") == "token")
+    kinds = (("one_step", "value"), ("two_stage", "logit"))
+    widths = sorted(set(tokens.filter(pl.col("stage") == "two_stage")["d"]), key=lambda d: d or 1e9)
+    figure, axes = pyplot.subplots(
+        2, len(widths), figsize=(9.6, 5.4), sharex=True, sharey="row", squeeze=False
+    )
+    for column, d in zip(axes.T, widths, strict=True):
+        for axis, (stage, name) in zip(column, kinds, strict=True):
+            part = tokens.filter((pl.col("stage") == stage) & (pl.col("d") == d))
+            panel(axis, part, name, count=2)
+        column[0].set(title=f"d = {d}" if d else "infinite width")
+        column[1].set(xlabel="posterior difference Δ$_s$")
+    axes[1, 0].set_yscale("symlog", linthresh=1)
+    axes[1, 0].yaxis.set_major_formatter("{x:g}")
+    axes[0, 0].set(ylabel="⟨E$_s$, v⟩, after one step")
+    axes[1, 0].set(ylabel="⟨E$_s$, p⟩, in standard deviations,\nafter both stages")
     return figure
 
 

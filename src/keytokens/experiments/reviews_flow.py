@@ -1,6 +1,7 @@
 """Real reviews: both stages at one width, p saved each time its norm has doubled."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -62,8 +63,16 @@ def _infinite(data: str, last: float, *version: int) -> tuple[Space, tuple[Point
 
 def _flow(data: str, d: int, seed: int, last: float) -> tuple[Space, tuple[Point, ...]]:
     train = reviews(data)[0]
-    eta, corpus = step_size(train), labelled(train)
+    eta = step_size(train)
     options = StageOptions(d or None, eta, seed=seed, norm=last, steps=MOST_STEPS, tolerance=0.0)
+    return stages(train, options)
+
+
+def stages(
+    train: Corpus, options: StageOptions, norms: Sequence[float] = NORMS
+) -> tuple[Space, tuple[Point, ...]]:
+    """Both stages on any corpus; points where ||p|| first passed one of `norms`, and the end."""
+    corpus, last = labelled(train), options.norm
     loss = bare_loss(corpus)
     embedded = embed(corpus, loss, options)
     space, points, steps = Space(embedded), [], 0
@@ -76,7 +85,7 @@ def _flow(data: str, d: int, seed: int, last: float) -> tuple[Space, tuple[Point
     def watch(p: Floats, norm: float) -> None:
         nonlocal steps
         steps += 1
-        if len(points) < len(NORMS) and NORMS[len(points)] <= norm < last:
+        if len(points) < len(norms) and norms[len(points)] <= norm < last:
             keep(p, norm, "on the way")
 
     with one_blas_thread():

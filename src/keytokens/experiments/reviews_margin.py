@@ -4,6 +4,7 @@ Infinite width: p is the logits a, its norm N(a)^2 = a^T (I + c alpha alpha^T)^-
 training decides every review, so the selection moves; its SVM is exact at every stage.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,22 @@ def run(params: dict[str, Any], rng: np.random.Generator, data: str) -> list[dic
     train = reviews(data)[0]
     space, points = flow(data, 0, 0, params["norm"])
     gram = kt.RankOne(signed_frequency(train.counts, train.y), step_size(train))
-    rows, before = [], None
+    return along(train, space, points, gram) + undecided(train, points[-1])
+
+
+def along(corpus: Corpus, space: Space, points: Sequence[Point], gram: Any) -> list[dict[str, Any]]:
+    """A row a point; the same selection has the same Att-SVM."""
+    rows: list[dict[str, Any]] = []
+    before: Any = None
+    svm: Any = None
     for point in points:
-        selected = heaviest(train, point.logits)
-        rows.append(against(train, space, point, selected, gram, before))
+        selected = heaviest(corpus, point.logits)
+        moved = None if before is None else float(np.mean(before != selected))
+        if moved != 0:
+            svm = kt.corpus_att_svm(corpus.counts, selected, embedding=gram)
+        rows.append(against(corpus, space, point, selected, svm) | {"moved": moved})
         before = selected
-    return rows + undecided(train, points[-1])
+    return rows
 
 
 def heaviest(corpus: Corpus, a: Any) -> Any:
@@ -45,11 +56,9 @@ def heaviest(corpus: Corpus, a: Any) -> Any:
     return counts.indices[order[counts.indptr[:-1]]].astype(np.int64)
 
 
-def against(
-    corpus: Corpus, space: Space, point: Point, selected: Any, gram: Any, before: Any
-) -> dict[str, Any]:
+def against(corpus: Corpus, space: Space, point: Point, selected: Any, svm: Any) -> dict[str, Any]:
     """1 - cos and margin ratio of p, the certified gap, and how many are undecided."""
-    a, svm = point.logits, kt.corpus_att_svm(corpus.counts, selected, embedding=gram)
+    a = point.logits
     row = np.repeat(np.arange(len(selected)), np.diff(corpus.counts.indptr))
     other = corpus.counts.indices != selected[row]
     rest = (a[selected][row] - a[corpus.counts.indices])[other].min()
@@ -61,7 +70,6 @@ def against(
         "certified": svm.certificate.gap, "violation": svm.certificate.violation,
         "undecided": float(np.mean(_weight(corpus, point) < DECIDED)),
         "distinct": len(np.unique(selected)),
-        "moved": None if before is None else float(np.mean(before != selected)),
         "taken": point.fitted.iterations, "reason": point.fitted.reason,
     }  # fmt: skip
 

@@ -1,7 +1,8 @@
 """After the step, gradient flow on p: which tokens softmax selects, and in which direction p goes.
 
 Stage two of the trained-embedding model on drawn corpora: E is frozen after one step, p follows
-the flow from 0. The limit is held against the Att-SVM of the selection it made.
+the flow from 0. The limit is held against the Att-SVM of the selection it made: tokens of equal
+value keep a finite split of the weight, and are kept together there.
 """
 
 from collections.abc import Iterator
@@ -10,40 +11,58 @@ from typing import Any
 import numpy as np
 
 import keytokens as kt
+from keytokens.dynamics.trajectory import Reason
 from keytokens.embedding.frequencies import posterior_difference, signed_frequency
-from keytokens.experiments.corpora import Corpus, drawn
+from keytokens.experiments.corpora import COLOURS, Corpus, drawn
 from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.tools import direction_gap, slope, worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
 from keytokens.problem import unit
 
 NORM = 1e5
-DECIDED = 0.999  # every sentence's heaviest token holds this much
+DECIDED = 0.999  # every sentence's heaviest token, or those tied with it, hold this much
+KEPT = 1e-3  # a weight above is selected: weights fall like e^-norm, or stay
+TIED = 1e-9  # values this close, relative to the largest, are one value
 CASES: dict[str, dict[str, Any]] = {
     "one important": {"important": 1, "partly": 0},
     "three important": {"important": 3, "partly": 0},
+    "uneven frequencies": {"important": 1, "partly": 0, "uneven": True},
+    "uneven, small step": {"important": 1, "partly": 0, "uneven": True},
     "partly predictive": {"important": 1, "partly": 6},
-    "uneven frequencies": {"important": 1, "partly": 6, "uneven": True},
+    "partly, uneven": {"important": 1, "partly": 6, "uneven": True},
 }
+PURE = ("one important", "three important", "uneven frequencies", "uneven, small step")
+REACH, SMALL = 3.0, 0.1  # the largest value after the step; one with a tilt of a hundredth
 EQUAL = ("one important", "three important")
-COLOURS = {"positive": "C0", "negative": "C1", "partly": "C2", "irrelevant": "0.6"}
+STYLES = {(0, True): "-", (256, True): "--", (256, False): ":"}
+PANELS = {
+    "mass": "attention mass on important tokens",
+    "predictive": "sentences that select their\nmost predictive token",
+    "gap": "1 − cos(p, p$^{mm}$)",
+    "margin": "margin / best margin",
+}
 
 
 def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]]:
     """The tokens at the end, and the selection and the direction along the way."""
     corpus = drawn(rng, n=120, **CASES[params["case"]])
-    problem = stage_two(corpus, params["d"], params["step"], rng)
+    reach = (SMALL if "small" in params["case"] else REACH) * params["step"]
+    problem = stage_two(corpus, params["d"], reach, rng)
     flow = kt.train(problem, over="p", method=kt.GradientFlow(norm=NORM))
     if not isinstance(flow.params, np.ndarray) or not flow.params.any():
         return []
-    svm = kt.corpus_att_svm(corpus.counts, flow.selected, embedding=problem.embedding)
-    return _path(corpus, problem, flow, svm) + _tokens(corpus, problem, flow)
+    kept = _weights(corpus.counts.toarray(), problem.embedding @ flow.params) > KEPT
+    svm = kt.corpus_att_svm(corpus.counts, kept, embedding=problem.embedding)
+    return _path(corpus, problem, flow, svm, kept) + _tokens(corpus, problem, flow)
 
 
-def stage_two(corpus: Corpus, d: int, step: bool, rng: np.random.Generator) -> kt.EmbeddingProblem:
+def stage_two(
+    corpus: Corpus, d: int, reach: float, rng: np.random.Generator
+) -> kt.EmbeddingProblem:
     """The problem of p once E has made its step; d = 0 is the infinite width.
 
-    eta makes the largest |<E1 - E0, v>| three: well above the noise of E0 v, of order d^-1/2.
+    eta makes the largest |<E1 - E0, v>| `reach`, 0 being no step: 3 is well above the noise of
+    E0 v, of order d^-1/2.
     """
     V = corpus.counts.shape[1]
     if d:
@@ -52,21 +71,20 @@ def stage_two(corpus: Corpus, d: int, step: bool, rng: np.random.Generator) -> k
         *rows, v = np.linalg.qr(rng.standard_normal((V + 1, V + 1)))[0]
         E = np.array(rows)
     problem = kt.EmbeddingProblem(corpus.counts, corpus.y, E, v)
-    if not step:
+    if not reach:
         return problem
-    eta = 6 / np.abs(signed_frequency(corpus.counts, corpus.y)).max()
+    eta = 2 * reach / np.abs(signed_frequency(corpus.counts, corpus.y)).max()
     stepped = kt.train(problem, over="E", method=kt.GradientDescent(eta), steps=1)
     return kt.EmbeddingProblem(corpus.counts, corpus.y, stepped.params, v)  # type: ignore[arg-type]
 
 
-def _path(corpus: Corpus, problem: Any, flow: Any, svm: Any) -> list[dict[str, Any]]:
+def _path(corpus: Corpus, problem: Any, flow: Any, svm: Any, kept: Any) -> list[dict[str, Any]]:
     """Selection, loss and distance from the Att-SVM direction at every saved point."""
-    counts = corpus.counts.toarray()
-    alpha = signed_frequency(corpus.counts, corpus.y)
-    posterior = posterior_difference(corpus.counts, corpus.y)
-    picks = {"best": _pick(counts, corpus.y, problem.embedding @ problem.v),
-             "frequent": _pick(counts, corpus.y, alpha),
-             "predictive": _pick(counts, corpus.y, posterior)}  # fmt: skip
+    counts, values = corpus.counts.toarray(), problem.embedding @ problem.v
+    rules = {"frequent": signed_frequency(corpus.counts, corpus.y),
+             "predictive": posterior_difference(corpus.counts, corpus.y)}  # fmt: skip
+    ends = {"rests": flow.reason is Reason.CONVERGED, "feasible": svm.direction is not None,
+            "certified": svm.certificate.gap}  # fmt: skip
     own = np.where(corpus.y[:, None] > 0, corpus.kinds == "positive", corpus.kinds == "negative")
     rows = []
     for norm, loss, p in zip(flow.norms, flow.losses, flow.path, strict=True):
@@ -75,25 +93,34 @@ def _path(corpus: Corpus, problem: Any, flow: Any, svm: Any) -> list[dict[str, A
         weights = _weights(counts, problem.embedding @ p)
         selected = np.argmax(weights, axis=1)
         row = {"what": "path", "norm": norm, "loss": loss, "mass": (weights * own).sum(1).mean(),
-               "certain": weights.max(1).min()}  # fmt: skip
-        row |= {name: np.mean(selected == pick) for name, pick in picks.items()}
-        rows.append(row | _against(corpus, problem, p, svm))
+               "certain": certain(weights, values)}  # fmt: skip
+        row |= {name: follows(counts, corpus.y, s, selected) for name, s in rules.items()}
+        rows.append(row | _against(counts, kept, problem.embedding @ p, p, svm) | ends)
     return rows
 
 
-def _against(corpus: Corpus, problem: Any, p: Any, svm: Any) -> dict[str, Any]:
+def _against(counts: Any, kept: Any, a: Any, p: Any, svm: Any) -> dict[str, Any]:
     """1 - cos(p, p^mm), and the margin of p / |p| over the best margin."""
     if svm.direction is None:
         return {"gap": None, "margin": None}
-    counts, a = corpus.counts.toarray(), problem.embedding @ p / np.linalg.norm(p)
-    others = (counts > 0) & (np.arange(len(a)) != np.asarray(svm.selected)[:, None])
-    margins = np.where(others, a[svm.selected][:, None] - a, np.inf).min()
-    return {"gap": direction_gap(p, svm.direction), "margin": margins / svm.margin}
+    lowest = np.where(kept, a, np.inf).min(axis=1)
+    highest = np.where((counts > 0) & ~kept, a, -np.inf).max(axis=1)
+    margin = (lowest - highest).min() / np.linalg.norm(p)
+    return {"gap": direction_gap(p, svm.direction), "margin": margin / svm.margin}
 
 
-def _pick(counts: Any, y: Any, score: Any) -> Any:
-    """argmax over the sentence's tokens of y_i score_s. (n,)"""
-    return np.argmax(np.where(counts > 0, y[:, None] * score, -np.inf), axis=1)
+def certain(weights: Any, values: Any) -> float:
+    """The smallest weight that a sentence gives its heaviest token and those of its value."""
+    top = values[np.argmax(weights, axis=1)][:, None]
+    tied = np.abs(values - top) <= TIED * np.abs(values).max()
+    return float((weights * tied).sum(axis=1).min())
+
+
+def follows(counts: Any, y: Any, score: Any, selected: Any) -> float:
+    """Share of sentences whose selected token has the largest y_i score_s, or ties with it."""
+    ranked = np.where(counts > 0, y[:, None] * score, -np.inf)
+    mine = ranked[np.arange(len(y)), selected]
+    return float(np.mean(mine >= ranked.max(axis=1) - TIED * np.abs(score).max()))
 
 
 def _weights(counts: Any, a: Any) -> Any:
@@ -117,23 +144,43 @@ def _tokens(corpus: Corpus, problem: Any, flow: Any) -> list[dict[str, Any]]:
 
 
 def verdicts(rows: Any) -> list[Verdict]:
-    """Selection, ablation, floor, frequency and margin."""
+    """Selection, ablation, floor, frequency; then whether softmax decides, and which way p goes."""
     import polars as pl
 
     path = rows.filter(pl.col("what") == "path")
     last = path.group_by("case", "d", "step", "seed", maintain_order=True).last()
-    equal = last.filter(pl.col("case").is_in(EQUAL) & pl.col("step"))
-    decided = last.filter((pl.col("certain") > DECIDED) & pl.col("step"))
-    ablated = last.filter(pl.col("case").is_in(EQUAL) & ~pl.col("step"))
-    beside = equal.filter(pl.col("d") > 0)
-    mixed = last.filter(~pl.col("case").is_in(EQUAL) & (pl.col("d") == 0))
     tokens = rows.filter((pl.col("what") == "token") & (pl.col("d") == 0))
+    return [*_of_selection(last, tokens), *_of_the_limit(path, last)]
+
+
+def _of_selection(last: Any, tokens: Any) -> list[Verdict]:
+    import polars as pl
+
+    wide = last.filter((pl.col("d") == 0) & pl.col("step"))
+    equal = last.filter(pl.col("case").is_in(EQUAL) & pl.col("step"))
+    ablated = last.filter(pl.col("case").is_in(EQUAL) & ~pl.col("step"))
+    beside, far = equal.filter(pl.col("d") > 0), equal.filter(pl.col("d") == 0)
+    mixed = wide.filter(~pl.col("case").is_in(PURE))
     floor = tokens.filter(pl.col("case").is_in(EQUAL) & (pl.col("kind") == "irrelevant"))
+
+    def mass(case: str) -> Any:
+        return wide.filter(pl.col("case") == case)["mass"]
+
+    why = f"the flow has reached norm {NORM:,.0f}: what is left is not selected"
     return [
         at_least("With equal frequencies every sentence selects a token that occurs under its "
                  "label alone.", "smallest attention mass on those tokens, infinite width",
-                 worst(equal.filter(pl.col("d") == 0)["mass"], np.min), 0.99,
-                 f"the flow has reached norm {NORM:,.0f}: what is left is not selected"),
+                 worst(far["mass"], np.min), 0.99, why),
+        at_least("With unequal ones, too.", "smallest attention mass on those tokens, infinite "
+                 "width", worst(mass("uneven frequencies"), np.min), 0.99,
+                 f"{why}; a large step on E tilts the first move of p to one sign of alpha"),
+        at_least("With unequal ones after a small step on E, below the tilt.",
+                 "the same mass, largest value after it .1 for 3",
+                 worst(mass("uneven, small step"), np.min), 0.99, why),
+        at_least("It is the most predictive token of its sentence.",
+                 "smallest share of sentences whose selected token has the largest y Delta, or "
+                 "ties, equal frequencies", worst(far["predictive"], np.min), 0.99,
+                 "all, but for one sentence in a hundred"),
         at_least("The embedding step is what makes it work: without it the same flow selects by "
                  "the noise of E0 v.", "loss of that mass, mean over the corpora at d = 256",
                  beside["mass"].mean() - ablated["mass"].mean(), 0.3,
@@ -142,23 +189,38 @@ def verdicts(rows: Any) -> list[Verdict]:
                 "largest mean of E_s p / |p| over the irrelevant tokens of a corpus",
                 worst(floor.group_by("case", "seed").agg(pl.col("logit").mean())["logit"]), 0,
                 "the logits' gradient sums to zero, and the important ones rise"),
-        at_least("Between tokens of unlike frequency, the selection follows the signed frequency "
-                 "rather than the posterior difference.",
+        at_least("Where tokens of mixed meaning are common, the selection follows the signed "
+                 "frequency rather than the posterior difference.",
                  "share of sentences that select the token of largest y alpha, minus the same for "
                  "y Delta", float(mixed["frequent"].mean() - mixed["predictive"].mean()), 0.1,
                  "values after one step are eta/2 alpha: a partly predictive token that is common "
                  "outweighs a rare one that is certain"),
-        at_least("With equal frequencies softmax decides every sentence.",
-                 "smallest weight of a sentence's heaviest token",
-                 worst(equal["certain"], np.min), DECIDED, "all but a thousandth of the weight"),
-        at_least("With tokens of mixed meaning it does, too.",
-                 "smallest weight of a sentence's heaviest token",
+    ]  # fmt: skip
+
+
+def _of_the_limit(path: Any, last: Any) -> list[Verdict]:
+    import polars as pl
+
+    last = last.filter(pl.col("step"))
+    decided = last.filter(pl.col("certain") > DECIDED)
+    pure = last.filter(pl.col("case").is_in(PURE))
+    mixed = last.filter(~pl.col("case").is_in(PURE))
+    measure = "smallest weight of a sentence's heaviest token and those of the same value"
+    return [
+        at_least("Where every sentence has a token of its label alone, softmax decides.",
+                 measure, worst(pure["certain"], np.min), DECIDED,
+                 "all but a thousandth of the weight; tokens of equal value keep a finite split"),
+        at_least("With tokens of mixed meaning it does, too.", measure,
                  worst(mixed["certain"], np.min), DECIDED,
                  "the same; where sentences contradict each other the loss has a minimum at a "
                  "finite p, and the flow comes to rest there"),
+        *_of_rest(mixed.filter(pl.col("certain") <= DECIDED)),
         at_most("The direction of p converges to the Att-SVM of the selection it made.",
                 f"largest 1 - cos at norm {NORM:,.0f} (corpora whose softmax has decided)",
                 worst(decided["gap"]), 1e-5, "1 - cos falls like 1/norm^2; rare sentences slow it"),
+        at_most("That Att-SVM is solved exactly.", "largest certified relative gap, same corpora",
+                worst(np.abs(decided["certified"].to_numpy())), 1e-8,
+                "weak duality over every row of every sentence"),
         at_least("So its margin is the largest for that selection.",
                  "smallest margin over the best margin, same corpora",
                  worst(decided["margin"], np.min), 0.99, "the margin falls short like 1/norm"),
@@ -166,6 +228,17 @@ def verdicts(rows: Any) -> list[Verdict]:
                 "largest |fitted exponent + 1| beyond norm 1,000, same corpora",
                 worst(np.abs(np.array(list(shortfalls(path, decided))) + 1)), 0.05,
                 "p = norm times the Att-SVM direction plus a bounded rest"),
+    ]  # fmt: skip
+
+
+def _of_rest(undecided: Any) -> list[Verdict]:
+    """Of corpora whose softmax does not decide, if there are any."""
+    if not undecided.height:
+        return []
+    return [
+        at_least("Where it does not, the flow has come to rest at a finite p.",
+                 "share of those corpora whose Newton step vanishes there",
+                 undecided["rests"].mean(), 1, "a minimum at finite p is the one other way to end"),
     ]  # fmt: skip
 
 
@@ -193,14 +266,14 @@ def _draw_tokens(rows: Any) -> Any:
     from matplotlib import pyplot
 
     tokens = rows.filter((pl.col("what") == "token") & (pl.col("d") == 0) & (pl.col("seed") == 0))
-    figure, axes = pyplot.subplots(2, len(CASES), figsize=(9.6, 4.6), sharex=True)
+    figure, axes = pyplot.subplots(2, len(CASES), figsize=(10.8, 4.6), sharex=True)
     for column, case in zip(axes.T, CASES, strict=True):
         part = tokens.filter(pl.col("case") == case)
         for (kind,), group in part.group_by("kind", maintain_order=True):
             for axis, name in zip(column, ("value", "logit"), strict=True):
                 axis.plot(group["posterior"], group[name], "o", ms=4, color=COLOURS[kind],
                           label=kind, alpha=0.8)  # fmt: skip
-        column[0].set(title=case)
+        column[0].set_title(case, fontsize=8.5)
         column[1].axhline(0, color="0.8", lw=0.8, zorder=0)
         column[1].set(xlabel="Δ$_s$")
     axes[0, 0].set(ylabel="⟨E$_s$, v⟩")
@@ -210,31 +283,38 @@ def _draw_tokens(rows: Any) -> Any:
 
 
 def _draw_path(rows: Any) -> Any:
-    """Mass on the important tokens with and without the step; distance; margin."""
+    """Mass on the important tokens with and without the step; what is selected; the limit."""
     import polars as pl
     from matplotlib import pyplot
 
     path = rows.filter((pl.col("what") == "path") & (pl.col("seed") == 0))
-    figure, axes = pyplot.subplots(1, 3, figsize=(9.6, 3.1), sharex=True)
-    styles = {(0, True): "-", (256, True): "--", (256, False): ":"}
+    figure, axes = pyplot.subplots(2, 2, figsize=(9.6, 6.4), sharex=True)
     for (case, d, step), part in path.group_by("case", "d", "step", maintain_order=True):
         colour = f"C{list(CASES).index(case)}"
-        for axis, name in zip(axes, ("mass", "gap", "margin"), strict=True):
-            if name == "mass" or step:
-                axis.plot(part["norm"], part[name], styles[d, step], color=colour, lw=1.1)
-    for k, case in enumerate(CASES):
-        axes[0].plot([], [], color=f"C{k}", label=case)
-    for (d, step), style in styles.items():
-        words = f"d = {d}" if d else "infinite width"
-        axes[1].plot([], [], style, color="k", label=words + ("" if step else ", no step"))
-    axes[0].set(xscale="log", ylabel="attention mass on important tokens")
-    axes[1].set(yscale="log", ylabel="1 − cos(p, p$^{mm}$)")
-    axes[2].set(ylabel="margin / best margin", ylim=(-0.1, 1.05))
-    for axis in axes:
+        for axis, name in zip(axes.flat, PANELS, strict=True):
+            if step or name in ("mass", "predictive"):
+                axis.plot(part["norm"], part[name], STYLES[d, step], color=colour, lw=1.3)
+    for axis, words in zip(axes.flat, PANELS.values(), strict=True):
+        axis.set(xscale="log", ylabel=words)
+    for axis in axes[1]:
         axis.set(xlabel="‖p‖")
-    axes[0].legend(fontsize=6.5)
-    axes[1].legend(fontsize=6.5)
+    axes[1, 0].set(yscale="log")
+    axes[1, 1].set(ylim=(-0.1, 1.05))
+    _legend(figure)
     return figure
+
+
+def _legend(figure: Any) -> None:
+    """A colour a case, a style a width, above the panels."""
+    from matplotlib.lines import Line2D
+
+    cases = [Line2D([], [], color=f"C{k}", label=case) for k, case in enumerate(CASES)]
+    widths = [
+        Line2D([], [], color="k", ls=style, lw=1.3,
+               label=(f"d = {d}" if d else "infinite width") + ("" if step else ", no step"))
+        for (d, step), style in STYLES.items()
+    ]  # fmt: skip
+    figure.legend(handles=[*cases, *widths], ncols=4, loc="outside upper center")
 
 
 EXPERIMENT = Experiment(
@@ -249,9 +329,12 @@ EXPERIMENT = Experiment(
     look=(
         "First figure: after the step, values rise with the posterior difference; after training "
         "p, both ends are lifted and irrelevant tokens sit on a negative floor. Where "
-        "frequencies or tokens of mixed meaning interfere, points leave the V. Second figure: "
-        "the mass on important tokens (dotted: without the embedding step), the distance of p "
-        "from the Att-SVM direction of its own selection, and its margin."
+        "frequencies or tokens of mixed meaning interfere, points leave the V; a rare pure token "
+        "that meets few others need not rise at all. Second figure: the mass on important tokens "
+        "and the share of sentences that select their most predictive one (dotted: without the "
+        "embedding step), the distance of p from the Att-SVM direction of its own selection, and "
+        "its margin. A line that ends early has come to rest at a finite p: sentences contradict "
+        "each other."
     ),
     left_out="4 of 5 corpora",
 )  # fmt: skip
