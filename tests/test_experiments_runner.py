@@ -192,6 +192,69 @@ def test_one_bad_cell_is_named_and_costs_only_itself(tmp_path: Path) -> None:
     assert (tmp_path / "toy" / "experiment.json").exists()
 
 
+def test_every_failure_is_named(tmp_path: Path) -> None:
+    bad = [toy(name=name, run=sometimes, seeds=1) for name in ("one", "two")]
+    with pytest.raises(kt.KeytokensError, match=r"(?s)experiment one must.*experiment two must"):
+        run_experiments([*bad, toy()], tmp_path)
+    assert (tmp_path / "toy" / "experiment.json").exists()
+
+
+KILLER = """
+import os, signal, sys
+from pathlib import Path
+from keytokens import KeytokensError
+from keytokens.experiments import Experiment, run_experiments
+
+def run(params, rng):
+    if params["k"] == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [{"value": rng.random()}]
+
+if __name__ == "__main__":
+    both = [Experiment(name, run, [{"k": k} for k in ks])
+            for name, ks in (("bad", range(3)), ("good", range(3, 6)))]
+    try:
+        run_experiments(both, sys.argv[1], workers=2)
+    except KeytokensError as error:
+        print(error)
+"""
+
+
+def test_a_killed_process_is_named_and_costs_only_its_cell(tmp_path: Path) -> None:
+    script = tmp_path / "killer.py"
+    script.write_text(KILLER)
+    told = subprocess.run(
+        [sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, check=True
+    ).stdout
+    assert "experiment bad must run; cell k=1" in told
+    assert "BrokenProcessPool" in told
+    assert (tmp_path / "good" / "experiment.json").exists()
+    assert len(list((tmp_path / "bad" / "cells").glob("*.json"))) == 2
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "a:b:c"])
+def test_a_scheduler_out_of_reach_is_named(tmp_path: Path, address: str) -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(kt.InputError, match=f"scheduler must be the address .*'{address}'"):
+        run_experiment(toy(), tmp_path, scheduler=address)
+
+
+def test_a_terminal_shows_which_experiment_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    quiet = run_experiment(toy(), tmp_path / "pipe")
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = run_experiment(toy(), tmp_path / "terminal")
+    out, err = capsys.readouterr()
+    assert "toy, 4 of 4 cells left" in err
+    assert out == ""
+    assert shown.equals(quiet)
+
+
 def test_a_bad_figure_is_named_and_costs_only_itself(tmp_path: Path) -> None:
     bad = toy(name="bad", draw=lambda rows: rows["no such column"])
     with pytest.raises(kt.KeytokensError, match="bad must run; its verdicts or figure got"):

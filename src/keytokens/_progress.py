@@ -9,13 +9,13 @@ Item = TypeVar("Item")
 
 
 @contextmanager
-def progress(label: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
-    """Yield `advance(amount)`; draws on stderr only when stderr is a terminal.
+def progress(label: str, total: float | None = None) -> Iterator[Callable[..., None]]:
+    """Yield `advance(amount, label=None)`; draws on stderr only when stderr is a terminal.
 
     Without a total the number done so far stands where the bar would be.
     """
     if not sys.stderr.isatty():
-        yield lambda amount: None
+        yield lambda amount, label=None: None
         return
     from rich.console import Console
     from rich.progress import Progress, TextColumn, TimeElapsedColumn
@@ -24,7 +24,7 @@ def progress(label: str, total: float | None = None) -> Iterator[Callable[[float
     columns = Progress.get_default_columns() if total is not None else counting
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
-        yield lambda amount: bar.advance(task, amount)
+        yield lambda amount, label=None: bar.update(task, advance=amount, description=label)
 
 
 def track(items: Iterable[Item], label: str, total: float | None = None) -> Iterator[Item]:

@@ -58,11 +58,11 @@ def run_experiments(
     book = _Book(experiments, cells, Counter(job.cell.experiment for job in jobs), out, quick)
     for name in cells:
         book.close(name)
-    with progress("cells", len(jobs)) as advance:
+    with progress(book.state, len(jobs)) as advance:
         for job, outcome in spread(jobs, workers, scheduler):
             book.take(job, outcome)
-            advance(1)
-    book.raise_first()
+            advance(1, book.state)
+    book.raise_failures()
 
 
 @dataclass(eq=False)
@@ -96,10 +96,20 @@ class _Book:
         except Exception as error:
             self.failures[name] = ("its verdicts or figure", error)
 
-    def raise_first(self) -> None:
-        """The first failure, named; the error itself is its cause."""
-        for name, (where, error) in self.failures.items():
-            what = f"{where} got {type(error).__name__}: {error}"
-            raise KeytokensError(
-                f"experiment {name} must run; {what} (finished cells are kept)."
-            ) from error
+    @property
+    def state(self) -> str:
+        """What is being computed: the first experiment with cells left, and how many."""
+        waits = next((name for name in self.cells if self.left[name]), "")
+        return (
+            f"{waits}, {self.left[waits]} of {len(self.cells[waits])} cells left" if waits else ""
+        )
+
+    def raise_failures(self) -> None:
+        """Every experiment that failed, a line each; the first error is the cause."""
+        told = [
+            f"experiment {name} must run; {where} got {type(error).__name__}: {error} "
+            "(finished cells are kept)."
+            for name, (where, error) in self.failures.items()
+        ]
+        for _, error in self.failures.values():
+            raise KeytokensError("\n".join(told)) from error
