@@ -43,8 +43,9 @@ def _joint_rows(starts: Any, ratio: float) -> list[dict[str, Any]]:
     """The joint problem with its third input off the label margin: every p(0), one v(0)."""
     one = joint.problem("third does not")
     v = np.broadcast_to(joint.START["v"], starts.shape)
-    ends: Any = kt.train(repeated(one, len(starts)), over="vp", steps=STEPS, save=1,
-                    method=kt.NormalizedDescent(0.1, ratio), start={"v": v, "p": starts})  # fmt: skip
+    many, method = repeated(one, len(starts)), kt.NormalizedDescent(0.1, ratio)
+    start = {"v": v, "p": starts}
+    ends: Any = kt.train(many, over="vp", method=method, steps=STEPS, start=start, save=1)
     return _rows(starts, ends.selected, lambda end: _joint_kind(one, end))
 
 
