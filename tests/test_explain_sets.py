@@ -8,7 +8,7 @@ from explaining import random_scores
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keytokens.explain import sets
+from keytokens.explain import covers, sets
 from keytokens.explain.bag import Bag
 
 
@@ -41,8 +41,7 @@ def check(one: Bag) -> None:
     if flipping is not None:
         assert one.decide(flipping.logits) != decision
         assert not flipping.exact or len(flipping) == best
-    if len(one.attention) == 1:
-        assert (flipping is None) == (best is None)
+    assert (flipping is None) == (best is None)
 
 
 @settings(max_examples=60, deadline=None)
@@ -60,14 +59,49 @@ def test_three_classes_are_exact_or_say_so(size: int, seed: int, cls: bool) -> N
     check(one)
     found = sets.flipping_set(one)
     assert found is None or found.exact
+    assert sets.sufficient_set(one).exact
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(4, 8), st.integers(0, 10_000), st.sampled_from([1.0, 30.0]))
+def test_five_classes_are_exact(size: int, seed: int, scale: float) -> None:
+    one = bag(size, seed, outputs=5, scale=scale)
+    check(one)
+    assert sets.sufficient_set(one).exact
+
+
+def test_two_rivals_that_one_token_holds_off_together() -> None:
+    """The strongest against either rival alone is not the one that holds off both."""
+    value = np.array([[[0.0, 0.0, 0.0, 0.5], [-9.0, 4.0, -2.0, 1.5], [4.0, -9.0, -2.0, 1.5]]])
+    one = Bag(np.arange(3), np.ones(3), np.zeros((1, 4)), value, np.zeros(3))
+    assert one.decide(one.logits) == 0
+    found = sets.sufficient_set(one)
+    assert found.places.tolist() == [2]
+    assert found.exact
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 6), st.integers(0, 10_000))
-def test_several_maps_are_valid_and_claim_nothing(size: int, seed: int) -> None:
+def test_short_texts_under_several_maps_are_exact(size: int, seed: int) -> None:
     one = bag(size, seed, maps=2)
     check(one)
-    assert not sets.sufficient_set(one).exact
+    assert sets.sufficient_set(one).exact
+    found = sets.flipping_set(one)
+    assert found is None or found.exact
+
+
+def test_what_was_not_searched_is_not_called_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
+    greedy = [bag(12, seed, outputs=4) for seed in range(60)]
+    larger = [one for one in greedy if len(sets.sufficient_set(one)) > 1]
+    assert larger
+    monkeypatch.setattr(covers, "_NODES", 0)
+    claims = [sets.sufficient_set(one) for one in larger]
+    assert not all(found.exact for found in claims)
+    for one, found in zip(larger, claims, strict=True):
+        assert not found.exact or len(found) == smallest(one, flips=False)
+    monkeypatch.setattr(sets, "_TRIES", 0)
+    many = [sets.sufficient_set(bag(12, seed, maps=2)) for seed in range(20)]
+    assert all(found.exact == (len(found) == 0) for found in many)
 
 
 def test_one_token_that_holds_all() -> None:

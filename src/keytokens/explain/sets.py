@@ -6,18 +6,26 @@ With one attention map, class c beats its rival k on the kept tokens exactly whe
 
 because the denominator of the softmax is positive: among sets of one size the best keeps (or
 removes) the largest g. So the smallest set is a prefix of the order by g, found by bisection:
-exact for a flip (the best rival's prefix), and for sufficiency with two classes. With several
-rivals to hold off at once the set found is proven smallest only where it is as small as the
-largest rival alone demands; with several maps it is a valid set, not proven smallest.
+exact for a flip (the best rival's prefix), and for sufficiency with two classes. Several rivals
+must be held off at once: a valid set is found first, then all smaller ones are searched, exactly
+but for a bound on the work. With several maps there is no such sum: what is found is valid, and
+proven smallest where every smaller set could be tried.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
+from math import comb
 
 import numpy as np
 
 from keytokens._checks import Booleans, Floats, Integers
 from keytokens.explain.bag import Bag
+from keytokens.explain.covers import smallest_cover
+
+Places = Integers | None
+_TRIES = 500  # smaller sets tried with several maps, at most
+_PREFIXES = 100  # of these, the first prefixes of the order one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +47,21 @@ Margin = Callable[[Booleans], float]
 
 
 def flipping_set(bag: Bag) -> TokenSet | None:
-    """The smallest set whose removal changes the decision; None where no removal does."""
+    """The smallest set whose removal changes the decision; None where no removal does.
+
+    With several maps None says that none was found.
+    """
     found = [_flip(bag, rival) for rival in _rivals(bag)]
-    sets = [places for places in found if places is not None]
-    if not sets:
+    places = min((one for one in found if one is not None), key=len, default=None)
+    exact = len(bag.attention) == 1
+    if not exact:
+        decision = bag.decide(bag.logits)
+        places, exact = _try_smaller(
+            bag, places, lambda s: bag.decide(bag.kept_logits(_without(bag, s))) != decision
+        )
+    if places is None:
         return None
-    places = min(sets, key=len)
-    return TokenSet(places, len(bag.attention) == 1, bag.kept_logits(_without(bag, places)))
+    return TokenSet(places, exact, bag.kept_logits(_without(bag, places)))
 
 
 def sufficient_set(bag: Bag) -> TokenSet:
@@ -53,8 +69,49 @@ def sufficient_set(bag: Bag) -> TokenSet:
     rivals = _rivals(bag)
     alone = [_keep(bag, rival) for rival in rivals]
     places = alone[0] if len(rivals) == 1 else _hold_all(bag, rivals)
-    exact = len(bag.attention) == 1 and len(places) == max(map(len, alone))
+    least = max(map(len, alone)) if len(bag.attention) == 1 else 0
+    places, exact = _search_smaller(bag, rivals, places, least)
     return TokenSet(places, exact, bag.kept_logits(_only(bag, places)))
+
+
+def _search_smaller(
+    bag: Bag, rivals: list[Floats], places: Integers, least: int
+) -> tuple[Integers, bool]:
+    """The smallest sufficient set, no larger than the one at hand; is it proven smallest?"""
+
+    def holds(s: Integers) -> bool:
+        keep = _only(bag, s)
+        return all(_beaten(bag, rival, keep) for rival in rivals)
+
+    if len(bag.attention) > 1:
+        found, proven = _try_smaller(bag, places, holds)
+    else:
+        sizes = range(least, len(places))
+        found, proven = smallest_cover(*_gains(bag, rivals), sizes, holds)
+    return (places if found is None else found), proven
+
+
+def _try_smaller(
+    bag: Bag, places: Places, holds: Callable[[Integers], bool]
+) -> tuple[Places, bool]:
+    """Every set of every smaller size, of any size where none is at hand; while they are few."""
+    tries = 0
+    for size in range(bag.size + 1 if places is None else len(places)):
+        tries += comb(bag.size, size)
+        if tries > _TRIES:
+            return places, False
+        for chosen in combinations(range(bag.size), size):
+            if holds(np.array(chosen, np.int64)):
+                return np.array(chosen, np.int64), True
+    return places, True
+
+
+def _gains(bag: Bag, rivals: list[Floats]) -> tuple[Floats, Floats]:
+    """g_s against each rival, in units of the heaviest token; what <cls> gives. (R, F), (R,)"""
+    a = bag.attention[0]
+    e = np.exp(a - a.max())
+    g = np.array([rival @ (bag.value[0] + bag.bias[:, None]) for rival in rivals]) * e
+    return g[:, :-1], g[:, -1]
 
 
 def _rivals(bag: Bag) -> list[Floats]:
@@ -94,7 +151,13 @@ def _first_order(bag: Bag, rival: Floats) -> Integers:
 
 def _flip(bag: Bag, rival: Floats) -> Integers | None:
     order = _order(bag, rival)
-    size = _first(len(order), lambda k: not _beaten(bag, rival, _without(bag, order[:k])))
+
+    def flips(k: int) -> bool:
+        return not _beaten(bag, rival, _without(bag, order[:k]))
+
+    size = _first(len(order), flips)
+    if len(bag.attention) > 1:  # a longer prefix may undo what a shorter one did
+        size = next(filter(flips, range(min(len(order) + 1, _PREFIXES))), size)
     return None if size is None else order[:size]
 
 

@@ -53,6 +53,8 @@ def _sufficient(why: Explanation) -> str:
 
 
 def _flipping(why: Explanation) -> str:
+    if why.flipping is None and len(why.bag.attention) > 1:
+        return "no removal of tokens was found that changes the decision"
     if why.flipping is None:
         return "no removal of tokens changes the decision"
     names = why.names(why.flipping)
