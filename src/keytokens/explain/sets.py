@@ -83,6 +83,8 @@ def _search_smaller(
         keep = _only(bag, s)
         return all(_beaten(bag, rival, keep) for rival in rivals)
 
+    if len(places) <= least:
+        return places, True
     if len(bag.attention) > 1:
         found, proven = _try_smaller(bag, places, holds)
     else:
