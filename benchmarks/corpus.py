@@ -146,11 +146,13 @@ def write_growth(out: Path, rows: list[dict[str, float]]) -> None:
         seconds = np.array([row[name] for row in rows])
         exponent = np.polyfit(np.log(size), np.log(seconds), 1)[0]
         print(f"{name}: {np.round(seconds, 2)} CPU s at {size} non-zeros, exponent {exponent:.2f}")
-        axes.loglog(size, seconds, marker=marker, label=f"{name}, exponent {exponent:.2f}")
+        axes.loglog(size, seconds, marker=marker, label=f"{name}, exponent {exponent:.1f}")
     axes.loglog(size, seconds[0] * (size / size[0]) ** 2, "k:", label="quadratic")
     axes.set(
         xlabel="distinct tokens over all reviews", ylabel="CPU seconds", title="Att-SVM of a corpus"
     )
+    axes.set_xticks(size, [f"{s / 1e6:.2g} M" for s in size])
+    axes.xaxis.set_minor_locator(plt.NullLocator())
     axes.legend()
     figure.savefig(out / "corpus_growth.png", dpi=150)
     print(f"written: {out / 'corpus_growth.png'}")
