@@ -247,7 +247,7 @@ def part_frontier() -> None:
     train, test = imdb()
     rows = []
     for order in (1, 2, 3):
-        for dial in (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.65, 1.0):
+        for dial in (0.0, 0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.6, 0.65, 0.8, 1.0):
             model = kt.KeyTokenClassifier(ngrams=(1, order), selectivity=dial).fit(*train)
             counts = model.counts(test[0])
             right = float((model.core_.predict(counts) == test[1]).mean())

@@ -5,16 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from embedding_reference import planted
+from scipy import sparse
 from scipy.optimize import minimize
 
 from keytokens.embedding.concentration import effective_tokens
-from keytokens.embedding.corpus import from_scores, prior_logits, retempered, to_scores
+from keytokens.embedding.corpus import Corpus, from_scores, prior_logits, retempered, to_scores
 from keytokens.embedding.heldout import held_out_rows, row_losses, temperature
 from keytokens.embedding.joint import (
     JointOptions,
     continue_joint,
     joint_problem,
+    rounds_of,
     sharpened,
+    sharpness,
     train_joint,
 )
 from keytokens.embedding.kernels import Layout, Rows
@@ -157,7 +160,43 @@ def test_the_dial_turns_with_several_maps_and_without_cls(how: dict) -> None:
     assert (logits(sharp, corpus.counts).argmax(axis=1) == corpus.labels).mean() > 0.85
 
 
-def test_the_dial_holds_out_rows_in_both_rounds() -> None:
+@pytest.mark.parametrize(
+    ("kappa", "expected"),
+    [
+        (0, [0]),
+        (0.8, [0, 0.8]),
+        (2, [0, 2]),
+        (3, [0, 2, 1.5]),
+        (8, [0, 2, 2, 2]),
+        (40, [0, 2, 2, 10]),
+    ],
+)
+def test_sharpness_is_reached_in_rounds(kappa: float, expected: list[float]) -> None:
+    rounds = rounds_of(JointOptions(selectivity=kappa / (2 + kappa)))
+    assert [sharpness(one.selectivity) for one in rounds] == pytest.approx(expected)
+    assert rounds[-1].selective_ridge == JointOptions().selective_ridge
+
+
+def test_rounds_on_the_way_keep_what_one_leap_loses(monkeypatch) -> None:
+    """Tokens that each say a little: 400 unseen texts, three corpora, few tokens a text."""
+    right = {}
+    for between in (0, 2):
+        monkeypatch.setattr("keytokens.embedding.joint._BETWEEN", between)
+        right[between] = np.mean([_unseen(seed) for seed in range(3)])
+    assert right[2] > right[0] + 0.005
+
+
+def _unseen(seed: int) -> float:
+    rng = np.random.default_rng(seed)
+    y, speaks = rng.integers(0, 2, 1200), 0.6 * rng.standard_normal(60)
+    odds = 1 / (1 + np.exp(1.5 - np.outer(2 * y - 1, speaks)))
+    counts = sparse.csr_array((rng.random((1200, 60)) < odds).astype(float))
+    corpus = Corpus(counts[:800], y[:800], 2, np.ones(800))
+    scores = train_joint(corpus, JointOptions(selectivity=0.8)).scores
+    return float(((logits(scores, counts[800:])[:, 0] > 0) == y[800:]).mean())
+
+
+def test_the_dial_holds_out_rows_in_every_round() -> None:
     corpus = planted(n=400)
     options = JointOptions(held_out_from=100, selectivity=0.6)
     fitted = train_joint(corpus, options)

@@ -124,6 +124,17 @@ def test_a_flow_without_gradient_says_so() -> None:
     assert "gradient is zero" in train_two_stage(still, StageOptions()).reason
 
 
+def test_a_flow_whose_gradient_vanishes_on_the_way_does_not_call_it_a_tie() -> None:
+    loss = bare_loss(crossing())
+    embedded = embed(crossing(), loss, StageOptions(eta=2.0))
+    space = Space(embedded)
+    speed, gone = velocity(loss, space, embedded.b), 5.0
+    vanishing = lambda p: speed(p) if space.norm(p) < gone else None  # noqa: E731
+    found = follow(vanishing, space, embedded.p0, StageOptions(tolerance=1e-15))
+    assert found.reason.startswith("the gradient fell below the smallest number")
+    assert found.norm >= gone
+
+
 def test_a_flow_that_runs_out_says_so() -> None:
     assert "raise steps" in train_two_stage(planted(), StageOptions(steps=3)).reason
     assert (

@@ -8,7 +8,7 @@ which attention averages over: x = 0 is a cautious naive Bayes, and a token with
 there. Large data stop on held-out loss, then all of it is trained for that many iterations; small
 data are trained to convergence.
 
-Selective training is a second round about a sharpened copy of the first one's answer.
+Selective training is further rounds, each about a sharpened copy of the last one's answer.
 """
 
 from dataclasses import dataclass, replace
@@ -25,6 +25,7 @@ from keytokens.embedding.lbfgs import Minimum, minimise
 from keytokens.embedding.scores import AttentionScores
 
 _CONTINUED = 30  # iterations on further rows
+_STEP, _BETWEEN = 2.0, 2  # how much sharper the rounds on the way are, and how many at most
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,26 @@ def token_ratios(corpus: Corpus) -> Floats:
 def sharpness(selectivity: float) -> float:
     """kappa = 2 s / (1 - s): 0 leaves the attention even, from 1 on values are signs."""
     return min(2 * selectivity / max(1 - selectivity, 1e-300), 1e5)
+
+
+def rounds_of(options: JointOptions) -> list[JointOptions]:
+    """The even model first; then sharper ones, retrained on the way, up to what is asked for.
+
+    Above 1 sharpness multiplies from round to round. All at once loses what retraining on the way
+    keeps: with one n-gram a text, 5 in 100 held-out training reviews (IMDB, bigrams).
+    """
+    if options.selectivity == 0:
+        return [options]
+    kappa = sharpness(options.selectivity)
+    firm = replace(options, selectivity=_dial(_STEP), selective_ridge=10 * options.selective_ridge)
+    between = [firm] * int(min(np.ceil(np.log2(kappa / _STEP)), _BETWEEN)) if kappa > _STEP else []
+    last = replace(options, selectivity=_dial(kappa / _STEP ** len(between)))
+    return [replace(options, selectivity=0.0), *between, last]
+
+
+def _dial(kappa: float) -> float:
+    """The selectivity of this sharpness."""
+    return kappa / (2 + kappa)
 
 
 def sharpened(
@@ -173,10 +194,8 @@ def _sharpen(
 
 
 def train_joint(corpus: Corpus, options: JointOptions) -> Fitted:
-    """Fit a and b; twice where selectivity is asked for."""
-    rows, rounds = Rows.of(corpus.counts), [options]
-    if options.selectivity > 0:
-        rounds = [replace(options, selectivity=0.0), options]
+    """Fit a and b; in rounds where selectivity is asked for."""
+    rows, rounds = Rows.of(corpus.counts), rounds_of(options)
     watched: list[HeldOut | None] = [None] * len(rounds)
     if len(corpus.labels) > options.held_out_from:
         watched = _try_held_out(corpus, rows, rounds)

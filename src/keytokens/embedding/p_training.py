@@ -22,6 +22,8 @@ from keytokens.embedding.rows import one_blas_thread, run_blocks, tree_sum
 _ERROR = 3e-4  # local error per step, relative to the norm of p (at least 1)
 
 _SATURATED = 1e-6
+_STILL = "the gradient is zero: every text's tokens are tied"
+_VANISHED = "the gradient fell below the smallest number before its direction settled"
 _PARTS = 4  # of a wide embedding: products by part have the same bits on any number of threads
 _REST = 1e-7  # steps this short go back and forth about a minimum
 
@@ -115,7 +117,7 @@ def follow(
     for k in range(options.steps):
         norm = space.norm(p)
         if now is None:
-            return Flow(p, norm, k, "the gradient is zero: every text's tokens are tied")
+            return Flow(p, norm, k, _STILL if k == 0 else _VANISHED)
         if norm >= 2 * mark_norm and now[1] <= _SATURATED * first:
             if mark_norm > 0 and 1 - _cosine(space, mark, p) < options.tolerance:
                 return Flow(p, norm, k, "converged in direction")
