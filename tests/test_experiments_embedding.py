@@ -20,6 +20,7 @@ from keytokens.experiments import (
     corpus_margin,
     early_p,
     experiment,
+    five_stars,
     one_step,
     reviews,
     reviews_band,
@@ -193,7 +194,7 @@ def test_heaviest_equals_a_loop() -> None:
 
 
 def test_pairs_above_by_hand() -> None:
-    assert reviews._above(np.array([1.0, 3.0]), np.array([2.0, 1.0])) == (0.5 + 0 + 1 + 1) / 4
+    assert reviews.above(np.array([1.0, 3.0]), np.array([2.0, 1.0])) == (0.5 + 0 + 1 + 1) / 4
 
 
 def test_cycles_are_counted_by_hand() -> None:
@@ -301,6 +302,33 @@ def test_the_same_selection_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert asked == [[0, 2], [1, 1]]
     assert [row["moved"] for row in rows] == [None, 0, 1]
     assert [row["undecided"] for row in rows] == [0, 0, 0]
+
+
+def test_pure_tokens_are_selected_where_there_are_some_by_hand() -> None:
+    """a is positive, b negative, c both; then c is above a in no sentence that has a pure one."""
+    corpus = small([1, -1, 1, -1], [[1, 0, 1], [0, 1, 1], [0, 0, 1], [0, 0, 1]])
+    alpha = signed_frequency(corpus.counts, corpus.y)
+    assert assumptions.pure_feasible(corpus, alpha, np.array([True, True, False])) == 1
+    assert assumptions.pure_feasible(corpus, alpha, np.zeros(3, bool)) is None
+    opposed = small([1, -1], [[2, 1, 0], [1, 2, 0]])  # called pure, though they are not
+    alpha = signed_frequency(opposed.counts, opposed.y)
+    assert assumptions.pure_feasible(opposed, alpha, np.array([True, True, False])) == 0
+
+
+def test_the_lift_of_five_classes_by_hand() -> None:
+    """Token 0 tells class 0, tokens 1 and 2 are idle: one of the two pairs has it above."""
+    counts = sparse.csr_array(np.array([[1.0, 1, 1]] + [[0.0, 1, 1]] * 4))
+    a = np.array([0.5, 1.0, 0.0])
+    assert five_stars.lift(a, counts, np.arange(5)) == 0.5
+    assert five_stars.lift(a[1:], counts[:, 1:], np.arange(5)) is None
+
+
+def test_the_three_points_of_a_cell_are_told_apart() -> None:
+    model = pl.DataFrame({"band": [True] * 3 + [False] * 3, "reach": [1.0] * 6,
+                          "length": [0.0, 4.1, 16.2, 0.0, 4.3, 17.0]})  # fmt: skip
+    assert [reviews_band.at(model, k)["length"].to_list() for k in range(3)] == [
+        [0.0, 0.0], [4.1, 4.3], [16.2, 17.0]
+    ]  # fmt: skip
 
 
 def test_words_outside_the_band_and_reviews_without_others_go(monkeypatch: Any) -> None:

@@ -204,8 +204,9 @@ LOOK = (
     "Each token's attention logit after one small step of p from 0, against its signed frequency "
     "and against its posterior difference. For small η a V, or a parabola, around a negative "
     "floor, which lies the deeper the more common a token is; the term linear in α, of order η², "
-    "tilts it, until for large η the line is all there is. Last figure: the size of that term, and "
-    "how far real steps at width d are from the law, which is the infinite width's."
+    "tilts it (up or down, by the sign of ⟨α, ∂L/∂a⟩), until for large η the line is all there is. "
+    "Last figure: the size of that term, and how far real steps at width d are from the law, which "
+    "is the infinite width's."
 )
 EXPERIMENT = Experiment(
     name="early-p",

@@ -55,14 +55,14 @@ def by_width(rows: Any) -> Any:
     figure, axes = pyplot.subplots(
         2, len(widths), figsize=(9.6, 5.4), sharex=True, sharey="row", squeeze=False
     )
+    axes[1, 0].set_yscale("symlog", linthresh=1)  # before the names: they are placed on the paper
+    axes[1, 0].yaxis.set_major_formatter("{x:g}")
     for column, d in zip(axes.T, widths, strict=True):
         for axis, (stage, name) in zip(column, kinds, strict=True):
             part = tokens.filter((pl.col("stage") == stage) & (pl.col("d") == d))
             panel(axis, part, name, count=2)
         column[0].set(title=f"d = {d}" if d else "infinite width")
         column[1].set(xlabel="posterior difference Δ$_s$")
-    axes[1, 0].set_yscale("symlog", linthresh=1)
-    axes[1, 0].yaxis.set_major_formatter("{x:g}")
     axes[0, 0].set(ylabel="⟨E$_s$, v⟩, after one step")
     axes[1, 0].set(ylabel="⟨E$_s$, p⟩, in standard deviations,\nafter both stages")
     return figure

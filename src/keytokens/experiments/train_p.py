@@ -266,7 +266,7 @@ def _draw_tokens(rows: Any) -> Any:
     from matplotlib import pyplot
 
     tokens = rows.filter((pl.col("what") == "token") & (pl.col("d") == 0) & (pl.col("seed") == 0))
-    figure, axes = pyplot.subplots(2, len(CASES), figsize=(10.8, 4.6), sharex=True)
+    figure, axes = pyplot.subplots(2, len(CASES), figsize=(10.8, 4.9), sharex=True)
     for column, case in zip(axes.T, CASES, strict=True):
         part = tokens.filter(pl.col("case") == case)
         for (kind,), group in part.group_by("kind", maintain_order=True):
@@ -278,7 +278,7 @@ def _draw_tokens(rows: Any) -> Any:
         column[1].set(xlabel="Δ$_s$")
     axes[0, 0].set(ylabel="⟨E$_s$, v⟩")
     axes[1, 0].set(ylabel="⟨E$_s$, p⟩ / ‖p‖")
-    axes[0, -1].legend(fontsize=6.5)
+    figure.legend(*axes[0, -1].get_legend_handles_labels(), ncols=4, loc="outside upper center")
     return figure
 
 
