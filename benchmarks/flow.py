@@ -132,14 +132,16 @@ def diffrax_seconds(problem: Any) -> float:
     import diffrax
     import jax
 
-    from keytokens.dynamics.models import TokenModel, token_data
+    from keytokens.dynamics.kinds import KINDS, with_batch
+    from keytokens.dynamics.models import TokenModel
     from keytokens.dynamics.objective import Objective
     from keytokens.losses import LOSSES
 
     with jax.enable_x64(True):
         jnp = jax.numpy
         objective = Objective(TokenModel("p"), LOSSES["logistic"])
-        data = {name: jnp.asarray(a) for name, a in token_data(problem, "p").items()}
+        arrays = with_batch(KINDS["tokens"].data(problem, "p"), problem.batch)
+        data = {name: jnp.asarray(a) for name, a in arrays.items()}
 
         def field(t: Any, p: Any, data: Any) -> Any:
             g = objective.gradient({"p": p}, data)[0]["p"]

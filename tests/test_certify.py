@@ -295,7 +295,15 @@ BAD = {
     "answer must be a dict of K and Q, v and p, or E and p; got ['K'].": ({"K": np.eye(2)}, {}),
     "answer must have shape that of p = (2,); got (3,).": ([1.0, 2.0, 3.0], {}),
     "answer must be finite; got nan at index (1,).": ([1.0, np.nan], {}),
-    "answer must differ from zero and be finite; got zeros or NaN.": ([0.0, 0.0], {}),
+    "answer must have finite logits; got logits that overflow float64; scale it down.": (
+        [1.7e308, 0.0],
+        {},
+    ),
+    "answer must be K and Q of one shape (d, m), d = 3; got (4, 2) and (4, 2).": (
+        {"K": np.ones((4, 2)), "Q": np.ones((4, 2))},
+        {},
+    ),
+    "answer['v'] must have shape (3,); got (2,).": ({"v": np.ones(2), "p": np.ones(2)}, {}),
     "over must be one of 'p', 'W'; got 'Z'.": ([1.0, 0.0], {"over": "Z"}),
     "over must be 'KQ' for this answer; got 'p'.": (
         {"K": np.eye(3), "Q": np.eye(3)},

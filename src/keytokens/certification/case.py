@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from keytokens._extras import require
 from keytokens.attention import token_scores
 from keytokens.certification.answers import Answer, attended, logits_of
 from keytokens.certification.theorems import Theorem
+from keytokens.dynamics.steps import norm as norm_of
 from keytokens.dynamics.trajectory import Reason
 from keytokens.problem import TokenProblem
 from keytokens.svm.att import att_svm, tied_tokens
@@ -37,6 +38,10 @@ class Case:
     log_counts: Floats | None = None
     ids: Integers | None = None
     vocabulary: int = 0
+
+    says_optimal: ClassVar[str] = (
+        "The selection is globally optimal: every input keeps its best-scoring token."
+    )
 
     @cached_property
     def logits(self) -> Floats:
@@ -153,7 +158,7 @@ class Case:
             return (self.heavy & ~self.copies) | self.chosen
         lead = np.take_along_axis(self.logits, self.selected[:, None], axis=-1) - self.logits
         margin = self.single.margin
-        best = np.linalg.norm(self.answer.weight) * (margin if np.isfinite(margin) else 0.0)
+        best = norm_of(self.answer.weight) * (margin if np.isfinite(margin) else 0.0)
         kept = self.heavy & (self.tied | (lead < TIED * best))
         return (kept & ~self.copies) | self.chosen
 
@@ -196,11 +201,17 @@ class Case:
         if self.head is not None:
             return None
         weight, over = self.answer.weight, self.answer.geometry
-        return balance_of(self.problem, weight, over, self.loss, self.log_counts)
+        found = balance_of(self.problem, weight, over, self.loss, self.log_counts)
+        return 0.0 if found is not None and np.isnan(found) else found  # no pull at all
 
     @cached_property
     def is_finite(self) -> bool:
-        """At rest: the pulls cancel; where tokens are tied, far below the weight left to move."""
+        """At rest: the pulls cancel; where tokens are tied, far below the weight left to move.
+
+        Zero has no direction, whatever it is.
+        """
+        if self.balance == 0 or not self.answer.weight.any():
+            return True
         if self.balance is None:
             return self.answer.reason is Reason.CONVERGED
         small, several = max(self.balance, 1e-300), self.heavy.sum() > self.problem.n
@@ -209,9 +220,10 @@ class Case:
 
 
 def size(norm: Any, weight: Floats) -> float:
-    """||w|| in the norm of the program."""
-    if norm in ("l2", 2):
-        return float(np.linalg.norm(weight))
+    """||w|| in the norm of the program, no square over- or underflowing."""
+    top = float(np.abs(weight).max(initial=0.0))
     if norm == "nuclear":
-        return float(np.linalg.norm(weight, ord="nuc"))
-    return float(np.linalg.norm(weight.ravel(), ord=norm))
+        return top * float(np.linalg.norm(weight / (top or 1.0), ord="nuc"))
+    if norm == np.inf:
+        return top
+    return float(norm_of(weight, 2.0 if norm == "l2" else float(norm)))

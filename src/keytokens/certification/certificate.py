@@ -11,6 +11,7 @@ import numpy as np
 from keytokens._arrays import load_arrays, save_arrays
 from keytokens._checks import Booleans, Floats, Integers
 from keytokens.certification.theorems import Theorem
+from keytokens.dynamics.steps import norm
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Offender:
     def __str__(self) -> str:
         return (
             f"token {self.token} of input {self.input} outscores the selected one by "
-            f"{-self.lead:.4g} (multiplier {self.multiplier:.3g})"
+            f"{-self.lead:.4g} (multiplier {max(self.multiplier, 0.0) + 0.0:.3g})"
         )
 
 
@@ -84,11 +85,13 @@ class Certificate:
 
     def __str__(self) -> str:
         paragraphs = (" ".join(self.sentences), *map(str, self.theorems))
-        return "\n\n".join(textwrap.fill(p, 96) for p in paragraphs)
+        return "\n\n".join(textwrap.fill(p, 96, break_on_hyphens=False) for p in paragraphs)
 
     def __repr__(self) -> str:
-        gap = f", gap={self.gap:.2g}" if self.direction is not None else ""
-        return f"Certificate({self.optimality}, 1-correlation={self.misalignment:.3g}{gap})"
+        if self.direction is None:
+            return f"Certificate(over={self.over!r}, {self.optimality})"
+        found = f"1-correlation={self.misalignment:.3g}, gap={max(self.gap, 0.0):.2g}"
+        return f"Certificate(over={self.over!r}, {self.optimality}, {found})"
 
     def save(self, path: str | Path) -> None:
         """Write one safetensors file."""
@@ -120,7 +123,7 @@ _NUMBERS = ("misalignment", "margin", "best_margin", "gap", "violation", "left")
 
 def misalignment(one: Floats, two: Floats) -> float:
     """1 - cos(one, two) = ||one/|one| - two/|two|||^2 / 2: no cancellation near 0."""
-    lengths = [float(np.linalg.norm(w)) for w in (one, two)]
+    lengths = [float(norm(w)) for w in (one, two)]
     if 0.0 in lengths:
         return math.nan
     a, b = (np.ravel(w) / size for w, size in zip((one, two), lengths, strict=True))

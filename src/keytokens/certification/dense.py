@@ -52,7 +52,7 @@ def _facts(case: Case, solution: Solution | None) -> dict[str, Any]:
 def _optimality(case: Case, solution: Solution) -> str:
     """global: every kept token scores best in its input; local: it outscores all support tokens."""
     best = case.scores.max(axis=-1, keepdims=True)
-    slack = 1e-12 * (1.0 + np.abs(best))
+    slack = 1e-12 * np.abs(np.where(case.mask, case.scores, 0.0)).max(axis=-1, keepdims=True)
     if (~case.kept | (case.scores >= best - slack)).all():
         return "global"
     return "none" if offenders(case, solution) else "local"

@@ -10,6 +10,7 @@ from keytokens.certification.answers import Answer, read_answer
 from keytokens.certification.case import Case
 from keytokens.certification.certificate import Certificate
 from keytokens.certification.dense import judge
+from keytokens.dynamics.trajectory import Trajectory
 from keytokens.errors import raise_input
 from keytokens.problem import EmbeddingProblem, NextTokenProblem, TokenProblem
 
@@ -53,7 +54,19 @@ def certify(
     options = {"over": over, "threshold": threshold, "norm": norm, "loss": loss, "head": head}
     if problem.batch is None:
         return _one(problem, answer, **options)
+    _check_batch(answer, problem.batch)
     return tuple(_one(problem[k], _pick(answer, k), **options) for k in range(problem.batch))
+
+
+def _check_batch(answer: Any, batch: int) -> None:
+    """One answer for each problem."""
+    if isinstance(answer, Trajectory):
+        lengths = [answer.batch]
+    else:
+        arrays = answer.values() if isinstance(answer, dict) else [answer]
+        lengths = [len(np.atleast_1d(a)) for a in arrays]
+    if any(length != batch for length in lengths):
+        raise_input("answer", f"hold one answer for each of {batch} problems", f"{lengths[0]}")
 
 
 def _pick(answer: Any, k: int) -> Any:
@@ -69,14 +82,14 @@ def _one(problem: Any, answer: Any, over: str | None, **options: Any) -> Certifi
 
 def _token(problem: TokenProblem, answer: Any, over: str | None, **options: Any) -> Certificate:
     d = problem.d
-    shapes = {"p": problem.keys.shape[-1:], "W": (d, d)}
+    shapes = {"p": problem.keys.shape[-1:], "W": (d, d), "v": (d,)}
     found = read_answer(answer, over, shapes)
     if found.over != "vp":
-        return judge(Case(problem, _moving(found), **_with_norm(options, found)))
+        return judge(Case(problem, found, **_with_norm(options, found)))
     from keytokens.certification.joint import JointCase
 
     trained = replace(problem, v=found.blocks["v"])
-    return judge(JointCase(trained, _moving(found), **_with_norm(options, found)))
+    return judge(JointCase(trained, found, **_with_norm(options, found)))
 
 
 def _with_norm(options: dict[str, Any], answer: Answer) -> dict[str, Any]:
@@ -85,17 +98,12 @@ def _with_norm(options: dict[str, Any], answer: Answer) -> dict[str, Any]:
     return options
 
 
-def _moving(answer: Answer) -> Answer:
-    if not np.isfinite(answer.weight).all() or not answer.weight.any():
-        raise_input("answer", "differ from zero and be finite", "zeros or NaN")
-    return answer
-
-
 def _embedding(
     problem: EmbeddingProblem, answer: Any, over: str | None, **options: Any
 ) -> Certificate:
     """Tokens of a sentence are its distinct ones, each with the log of its count."""
-    found = read_answer(answer, over, {"p": (problem.d,), "W": (0,)})
+    shapes = {"p": (problem.d,), "W": (0,), "E": problem.embedding.shape}
+    found = read_answer(answer, over, shapes)
     if found.over not in ("p", "Ep"):
         raise_input("over", "be 'p' or 'Ep' for an embedding problem", repr(found.over))
     E = found.blocks.get("E", problem.embedding)
@@ -106,14 +114,14 @@ def _embedding(
     log_counts = np.log(np.where(counts > 0, counts, 1.0))
     bare = Answer("p", {"p": found.blocks["p"]}, None, found.reason)
     place: dict[str, Any] = {"log_counts": log_counts, "ids": order, "vocabulary": problem.V}
-    return judge(Case(tokens, _moving(bare), **_with_norm(options, bare), **place))
+    return judge(Case(tokens, bare, **_with_norm(options, bare), **place))
 
 
 def _next(problem: NextTokenProblem, answer: Any, over: str | None, **options: Any) -> Certificate:
     from keytokens.certification.next_token import judge_next
 
     found = read_answer(answer, over, {"W": (problem.d, problem.d), "p": (0,)})
-    return judge_next(problem, _moving(found), options["threshold"])
+    return judge_next(problem, found, options["threshold"])
 
 
 _READERS: dict[type, Any] = {

@@ -17,6 +17,7 @@ from keytokens.certification.case import Case
 from keytokens.certification.certificate import misalignment
 from keytokens.certification.speaking import converse
 from keytokens.certification.theorems import DERIVED, QUOTED, Assumption, Theorem
+from keytokens.dynamics.steps import norm
 from keytokens.svm.dense import solve
 from keytokens.svm.label import JointSolution, joint_svm
 from keytokens.svm.solution import Solution
@@ -50,7 +51,7 @@ class JointCase(Case):
     def ratio(self) -> float:
         """r / R = ||v|| / ||p|| of the answer."""
         blocks = self.answer.blocks
-        return float(np.linalg.norm(blocks["v"]) / np.linalg.norm(blocks["p"]))
+        return float(norm(blocks["v"]) / norm(blocks["p"]))
 
     @property
     def regime(self) -> str:
@@ -76,12 +77,12 @@ class JointCase(Case):
         margins = label_margins(self, self.svm)
         rows, owner = _rows(self)
         slack = self.ratio * (margins - margins.min())[owner]
-        return float((slack + rows @ (weight / np.linalg.norm(weight))).min())
+        return float((slack + rows @ (weight / norm(weight))).min())
 
     def theorems(self, solution: Solution | None, cert: Any) -> tuple[Theorem, ...]:
         if solution is None or solution.direction is None:
             return super().theorems(solution, cert)
-        first = (converse(cert),) if cert.optimality == "none" else ()
+        first = (converse(self, solution, cert),) if cert.optimality == "none" else ()
         return (*first, joint_theorem(self))
 
 

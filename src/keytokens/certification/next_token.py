@@ -7,7 +7,7 @@ W ~ W_fin + R W_svm.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,10 @@ class NextCase(Case):
     """A case whose selection is given by the labels."""
 
     asked: Any = None  # the NextTokenProblem
+
+    says_optimal: ClassVar[str] = (
+        "The selected tokens are the labels, in braces with the tokens of their component."
+    )
 
     @cached_property
     def selected(self) -> Integers:

@@ -19,7 +19,7 @@ def sentences(case: Any, solution: Solution | None, cert: Certificate) -> tuple[
     assert solution is not None
     if solution.direction is None:
         return (*filter(None, parts), _infeasible(solution))
-    parts += [_optimality(cert), _svm(cert), _agreement(cert), _finite_part(cert)]
+    parts += [_optimality(case, cert), _svm(cert), _agreement(cert), _finite_part(cert)]
     return tuple(filter(None, parts))
 
 
@@ -58,6 +58,8 @@ def _ending(case: Any) -> str:
 
 
 def _finite(case: Any) -> str:
+    if not case.answer.weight.any():
+        return "The answer is zero: attention is uniform, and there is no direction to judge."
     if not case.left_behind.any():
         return "Every token of every input is kept: no constraint is left, and no direction grows."
     number = "" if case.balance is None else f" to {case.balance:.2g} of their size"
@@ -74,9 +76,9 @@ def _infeasible(solution: Solution) -> str:
     )
 
 
-def _optimality(cert: Certificate) -> str:
+def _optimality(case: Any, cert: Certificate) -> str:
     if cert.optimality == "global":
-        return "The selection is globally optimal: every input keeps its best-scoring token."
+        return str(case.says_optimal)
     if cert.optimality == "local":
         return (
             "The selection is locally optimal, not globally: every selected token outscores its "
@@ -90,10 +92,15 @@ def _optimality(cert: Certificate) -> str:
 def _svm(cert: Certificate) -> str:
     has = "here allows an effective margin of" if cert.over == "vp" else "has margin"
     return (
-        f"The Att-SVM of this selection ({cert.norm} norm) {has} {cert.best_margin:.6g}, "
+        f"The Att-SVM of this selection ({_norm(cert.norm)} norm) {has} {cert.best_margin:.6g}, "
         f"certified by weak duality to a relative gap of {max(cert.gap, 0.0):.1g} "
         f"(violation {cert.violation:.1g})."
     )
+
+
+def _norm(name: str) -> str:
+    """l2, nuclear, or l3 of 3.0."""
+    return name if name in ("l2", "nuclear") else f"l{float(name):g}"
 
 
 def _agreement(cert: Certificate) -> str:

@@ -6,12 +6,17 @@ from typing import Any
 import numpy as np
 
 from keytokens._checks import Floats
-from keytokens.certification.certificate import Certificate, misalignment
+from keytokens.certification.certificate import Certificate, Offender, misalignment
 from keytokens.certification.theorems import DERIVED, QUOTED, READING, Assumption, Theorem
+from keytokens.dynamics.flow_span import features
 from keytokens.dynamics.laws import key_inequality
+from keytokens.dynamics.steps import norm
+from keytokens.dynamics.trajectory import Reason
 from keytokens.problem import optimal_tokens
 from keytokens.svm.att import att_svm
 from keytokens.svm.solution import Solution
+
+MOST_ROWS = 2000  # support rows beyond which their span is not asked for
 
 
 def theorems(case: Any, solution: Solution | None, cert: Certificate) -> tuple[Theorem, ...]:
@@ -21,20 +26,26 @@ def theorems(case: Any, solution: Solution | None, cert: Certificate) -> tuple[T
     assert solution is not None
     if solution.direction is None:
         return (_infeasible(solution),)
-    if case.head is not None or (cert.kept.sum(axis=-1) > 1).any():
-        return (_several(case, solution),)
-    chosen = [converse(cert)] if cert.optimality == "none" else [_local(case, solution, cert)]
-    if case.ids is not None:
-        return (*chosen, _embedded(case))
+    against = (converse(case, solution, cert),) if cert.optimality == "none" else ()
+    several = case.head is not None or bool((cert.kept.sum(axis=-1) > 1).any())
+    if several or case.ids is not None:
+        spoken = _several(case, solution) if several else _local(case, solution, cert)
+        first = (*against, spoken) if several else against or (spoken,)
+        return first if case.ids is None else (*first, _embedded(case))
     if case.norm not in ("l2", 2):
-        chosen.append(_other_norm(case))
-    elif cert.optimality == "global":
-        return (_global(case), *chosen)
-    return tuple(chosen)
+        return (*against, _other_norm(case, solution))
+    if case.answer.reason is Reason.RADII:
+        return against or (_path(case, solution, cert),)
+    first = (_global(case),) if cert.optimality == "global" else ()
+    return (*first, *(against or (_local(case, solution, cert),)))
 
 
 def _no_saturation(case: Any) -> Theorem:
-    moving = Assumption("the inputs' pulls do not cancel", False, case.balance, "they cancel to")
+    moving = Assumption("the answer has a direction: it is not zero", False)
+    if case.answer.weight.any():
+        moving = Assumption(
+            "the inputs' pulls do not cancel", False, case.balance, "they cancel to"
+        )
     return Theorem(
         "Max-margin convergence", "the direction converges to an Att-SVM.", QUOTED, (moving,)
     )
@@ -96,7 +107,7 @@ def _equal_rest(case: Any) -> Assumption:
     rest = ~best & case.mask
     low, high = (np.where(rest, case.scores, x) for x in (np.inf, -np.inf))
     spread = max(0.0, float((high.max(axis=-1) - low.min(axis=-1)).max()))
-    scale = 1e-12 * (1.0 + np.abs(case.scores[case.mask]).max())
+    scale = 1e-12 * np.abs(case.scores[case.mask]).max()
     return Assumption(
         "one input, or equal scores among each input's other tokens",
         case.problem.n == 1 or spread <= scale,
@@ -106,15 +117,20 @@ def _equal_rest(case: Any) -> Assumption:
 
 
 def _key(case: Any) -> tuple[Assumption, ...]:
-    """The key inequality at the saved points of a run over p or W."""
+    """The key inequality at the saved points of a run over p or W; one input does without it."""
     path, over = case.answer.path, case.answer.over
+    if case.problem.n == 1:
+        return ()
     if path is None or over not in ("p", "W") or case.head is not None or not _named(case.loss):
         return ()
     goal = att_svm(case.problem, optimal_in(case), over).direction
     if goal is None or case.log_counts is not None:
         return ()
-    worst = float(np.nanmax(key_inequality(case.problem, path[over], goal, case.loss, over)))
-    text = "<grad L, p^mm> < 0 along this run"
+    cosines = key_inequality(case.problem, path[over], goal, case.loss, over)
+    if np.isnan(cosines).all():  # no pull anywhere
+        return ()
+    worst = float(np.nanmax(cosines))
+    text = f"<grad L, {over}^mm> < 0 along this run"
     return (Assumption(text, worst < 0, worst, "largest cosine"),)
 
 
@@ -122,18 +138,35 @@ def _named(loss: Any) -> bool:
     return loss in ("logistic", "exponential", "linear")
 
 
-def _local(case: Any, solution: Solution, cert: Certificate) -> Theorem:
-    says = (
-        "from a start this far out, in a cone around p^mm of this selection, the norm grows "
-        "without bound and the direction goes to p^mm."
-    )
+def _path(case: Any, solution: Solution, cert: Certificate) -> Theorem:
+    """The regularisation path: over all directions, or within a cone of one selection."""
+    w = case.answer.geometry
+    if cert.optimality == "global":
+        says = f"argmin of L over ||{w}|| <= R turns into the direction of {w}^mm(opt) as R grows."
+        parts = (_unique(case), _feasible_optimum(case))
+    else:
+        says = f"within a narrow cone around {w}^mm of this selection, the path turns into it."
+        parts = (_outscores(case, solution), Assumption("the path was kept in such a cone", None))
+    return Theorem("Regularisation path", says, READING, parts)
+
+
+def _outscores(case: Any, solution: Solution) -> Assumption:
     lead = _smallest_lead(case, solution)
-    ratio = float(np.linalg.norm(case.answer.weight) * cert.best_margin)
+    return Assumption("locally optimal", lead > 0, lead, "smallest lead over a support token")
+
+
+def _local(case: Any, solution: Solution, cert: Certificate) -> Theorem:
+    w = case.answer.geometry
+    says = (
+        f"from a start this far out, in a cone around {w}^mm of this selection, the norm grows "
+        f"without bound and the direction goes to {w}^mm."
+    )
+    ratio = float(norm(case.answer.weight) * cert.best_margin)
     radius = _radius(case, solution)
     parts = (
-        Assumption("locally optimal", lead > 0, lead, "smallest lead over a support token"),
+        _outscores(case, solution),
         Assumption(
-            f"far out: ||p|| / ||p^mm|| at least {radius:.4g}", ratio >= radius, ratio, "it is"
+            f"far out: ||{w}|| / ||{w}^mm|| at least {radius:.4g}", ratio >= radius, ratio, "it is"
         ),
         Assumption(
             "in the cone: at least half the best margin", cert.margin_ratio >= 0.5,
@@ -178,24 +211,60 @@ def _radius(case: Any, solution: Solution) -> float:
     return max(1.0, float(radii.max()))
 
 
-def converse(cert: Certificate) -> Theorem:
+def converse(case: Any, solution: Solution, cert: Certificate) -> Theorem:
     """A support token that is not outscored pushes the direction away."""
-    says = "a support token that outscores the selected one pushes p away from p^mm."
-    worst = cert.offenders[0]
-    part = Assumption(
-        f"support token {worst.token} of input {worst.input}, of positive multiplier, outscores "
-        "the selected one",
-        (worst.lead < 0 and worst.multiplier > 0) or (None if worst.lead == 0 else False),
-        -worst.lead,
-        "by",
-    )
-    return Theorem("Converse", says, READING, (part,))
+    w, worst = case.answer.geometry, cert.offenders[0]
+    apart = _independence(case, solution, worst)
+    parts = (
+        Assumption(
+            f"support token {worst.token} of input {worst.input} outscores the selected one",
+            worst.lead < 0 or None, -worst.lead, "by",
+        ),
+        Assumption(
+            "its constraint has a positive multiplier", worst.multiplier > 0,
+            max(worst.multiplier, 0.0) + 0.0, "it is",
+        ),
+        Assumption(
+            "no combination of other support constraints replaces it",
+            None if apart is None else apart > 1e-8, apart, "distance from their span",
+        ),
+    )  # fmt: skip
+    says = f"a support token that outscores the selected one pushes {w} away from {w}^mm."
+    return Theorem("Converse", says, READING, parts)
+
+
+def _independence(case: Any, solution: Solution, worst: Offender) -> float | None:
+    """Distance of the offender's row from the span of the other support rows, relative.
+
+    Copies of it that are not outscored either push the same way. None: too many rows to try.
+    """
+    phi = _phi(case)
+    i, t = np.nonzero(solution.support & case.left_behind)
+    if len(i) > MOST_ROWS:
+        return None
+    rows = phi[i, case.selected[i]] - phi[i, t]
+    named = t if case.ids is None else case.ids[i, t]
+    own = rows[(i == worst.input) & (named == worst.token)][0]
+    copy = (rows == own).all(axis=-1) & (_leads(case)[i, t] <= 0)
+    others = rows[~copy]
+    if not len(others):
+        return 1.0
+    left = own - others.T @ np.linalg.lstsq(others.T, own, rcond=None)[0]
+    return float(norm(left) / norm(own))
+
+
+def _phi(case: Any) -> Floats:
+    """Features with logits <phi, w>. (n, T, k)"""
+    problem = case.problem
+    one = (problem.keys, None) if case.answer.geometry == "p" else (problem.X, problem.query)
+    return features(*one)
 
 
 def _several(case: Any, solution: Solution) -> Theorem:
+    w = case.answer.geometry
     says = (
-        "W ~ W_fin + R W_dir, W_dir with equality among the tokens kept together and at least 1 "
-        "against the rest."
+        f"{w} ~ {w}_fin + R {w}_dir, {w}_dir with equality among the tokens kept together and at "
+        "least 1 against the rest."
     )
     rows = solution.support & ~case.ties
     cost = float(np.where(rows, _leads(case), np.inf).min())
@@ -205,7 +274,8 @@ def _several(case: Any, solution: Solution) -> Theorem:
             "smallest cost",
         ),
     ]  # fmt: skip
-    return Theorem("Nonlinear head and several kept tokens", says, READING, tuple(parts))
+    kind = "Several kept tokens" if case.head is None else "Nonlinear head"
+    return Theorem(kind, says, READING, tuple(parts))
 
 
 def _embedded(case: Any) -> Theorem:
@@ -220,8 +290,8 @@ def _embedded(case: Any) -> Theorem:
     agreement = 1 - misalignment(value[seen], alpha[seen])
     parts = (
         Assumption(
-            "token values E v are proportional to the average signed frequencies, as one step on E "
-            "makes them", agreement > 0.9, agreement, "cosine",
+            "token values E v are nearly proportional to the average signed frequencies, as one "
+            "step on E makes them", agreement > 0.9, agreement, "cosine",
         ),
         Assumption("p is trained by gradient flow with E and v fixed", None),
     )  # fmt: skip
@@ -229,12 +299,18 @@ def _embedded(case: Any) -> Theorem:
     return Theorem("Trained embeddings, two stages", says, QUOTED, parts)
 
 
-def _other_norm(case: Any) -> Theorem:
+def _other_norm(case: Any, solution: Solution) -> Theorem:
+    """Factors go to the nuclear norm's Att-SVM, mirror descent to that of its l_q norm."""
     if case.norm == "nuclear":
         says = "training the factors of W = K Q^T goes to the nuclear-norm Att-SVM."
-        part = Assumption("factors K, Q are trained", case.answer.over == "KQ" or None)
-        return Theorem("Factored attention", says, QUOTED, (part,))
+        trained = case.answer.over == "KQ" and case.answer.path is not None
+        part = Assumption("factors K, Q are trained by descent", trained or None)
+        return Theorem("Factored attention", says, QUOTED, (_outscores(case, solution), part))
     says = "mirror descent with potential ||.||_q^q / q goes to the l_q-norm Att-SVM."
     ok = isinstance(case.norm, (int, float)) and 1 < case.norm < math.inf
-    part = Assumption("q > 1", ok, float(case.norm) if ok else None, "q =")
-    return Theorem("Mirror descent", says, QUOTED, (part,))
+    parts = (
+        _outscores(case, solution),
+        Assumption("q > 1", ok, float(case.norm) if ok else None, "q ="),
+        Assumption("training was mirror descent with this q", None),
+    )
+    return Theorem("Mirror descent", says, QUOTED, parts)

@@ -48,9 +48,9 @@ class Theorem:
         return None if None in verdicts else True
 
     def __str__(self) -> str:
-        word = {True: "applies", False: "does not apply", None: "is open"}[self.applies]
-        checked = "; ".join(map(str, self.assumptions))
-        return f"{self.name} ({self.source}) {word}: {self.says} Assumptions: {checked}."
+        verdict = {True: "applies", False: "does not apply", None: "is open"}[self.applies]
+        checked = "; ".join(f"({k}) {part}" for k, part in enumerate(self.assumptions, 1))
+        return f"{self.name} ({self.source}): {self.says} Here it {verdict}: {checked}."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""

@@ -64,7 +64,9 @@ def _step(
     change = method.change(blocks, G, e, k, partial(log_excess, objective, method, blocks, data))
     moved = {name: theta[name] + change[name] for name in theta}
     new = {name: from_mirror(method, w) for name, w in moved.items()}
-    code = jnp.where(code == RUNNING, _judge(G, blocks, new), code)
+    code = jnp.where(
+        code == RUNNING, _judge(G, theta, moved, (new, _logits(objective, new, data))), code
+    )
     keep = partial(jnp.where, code == RUNNING)
     return (
         {name: keep(moved[name], theta[name]) for name in theta},
@@ -73,14 +75,20 @@ def _step(
     )
 
 
-def _judge(G: Blocks, blocks: Blocks, new: Blocks) -> Array:
-    """Whether the run goes on, or why it ends."""
+def _judge(G: Blocks, theta: Blocks, moved: Blocks, new: Any) -> Array:
+    """Whether the run goes on, or why it ends. In the mirror: theta moves before w = 0 does."""
     leaves = jax.tree_util.tree_leaves
-    finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(w)) for w in leaves((G, new))]))
+    finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(w)) for w in leaves((G, moved, new))]))
     zero = jnp.all(jnp.stack([jnp.all(g == 0) for g in leaves(G)]))
-    same = jnp.all(jnp.stack([jnp.all(new[b] == w) for b, w in blocks.items()]))
+    same = jnp.all(jnp.stack([jnp.all(moved[b] == w) for b, w in theta.items()]))
     ended = jnp.where(zero, STATIONARY, jnp.where(same, STALLED, RUNNING))
     return jnp.where(finite, ended, NOT_FINITE).astype(jnp.int32)
+
+
+def _logits(objective: Any, blocks: Blocks, data: Blocks) -> Array:
+    """a, masked tokens 0: a point where they overflow has no attention. (n, T)"""
+    a = objective.model.logits(blocks, data)
+    return jnp.where(data["mask"], a, 0.0) if "mask" in data else a
 
 
 class _Traced:

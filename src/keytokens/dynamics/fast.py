@@ -24,6 +24,7 @@ REASONS = (Reason.STEPS, Reason.STATIONARY, Reason.STALLED, Reason.NOT_FINITE)
 LOGISTIC, EXPONENTIAL, LINEAR = 0, 1, 2
 _LOSS_CODES = {"logistic": LOGISTIC, "exponential": EXPONENTIAL, "linear": LINEAR}
 _MOST_ROWS = 512  # beyond, the Gram matrix costs more than the rows
+_ORDINARY = 1e30  # sizes within its inverse and it: squares of products stay in range
 
 
 def serves(job: Job) -> bool:
@@ -36,7 +37,15 @@ def serves(job: Job) -> bool:
         and job.head is None
         and LOSSES.get(job.loss.name) is job.loss
         and job.data["X"].shape[1] * job.data["X"].shape[2] <= _MOST_ROWS
+        and _has_ordinary_sizes(job)
     )
+
+
+def _has_ordinary_sizes(job: Job) -> bool:
+    """Tokens, queries and scores whose Gram matrix neither over- nor underflows."""
+    names = ("X", "v", "query") if job.model.over == "W" else ("X", "v", "keys")
+    sizes = np.array([np.abs(job.data[name]).max() for name in names])
+    return bool(((sizes == 0) | (sizes > 1 / _ORDINARY) & (sizes < _ORDINARY)).all())
 
 
 def run(job: Job) -> Outcome:
@@ -79,7 +88,7 @@ def _in_threads(B: int, work: Any) -> None:
         list(pool.map(work, edges[:-1], edges[1:]))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _block(
     lo: int, hi: int, X: Floats, z: Floats, mask: Booleans, scores: Floats, start: Floats,
     stops: Integers, normalized: bool, step: float, loss: int,
@@ -93,7 +102,7 @@ def _block(
         )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _problem(
     X: Floats, z: Floats, mask: Booleans, scores: Floats, start: Floats,
     stops: Integers, normalized: bool, step: float, loss: int,
@@ -118,7 +127,7 @@ def _problem(
     return code
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _gram(X: Floats, z: Floats) -> Floats:
     """<r_it, r_ju> = <x_it, x_ju> <z_i, z_j>. (nT, nT)"""
     n, T, d = X.shape
@@ -135,7 +144,7 @@ def _gram(X: Floats, z: Floats) -> Floats:
     return gram
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _logits(
     X: Floats, z: Floats, mask: Booleans, start: Floats, coefficients: Floats, W: Floats, a: Floats
 ) -> float:
@@ -161,7 +170,7 @@ def _logits(
     return _norm(W)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _norm(W: Floats) -> float:
     """||W||_F, divided by its largest entry first so that no square overflows."""
     top, total = 0.0, 0.0
@@ -174,7 +183,7 @@ def _norm(W: Floats) -> float:
     return top * np.sqrt(total)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _slopes(
     a: Floats, gamma: Floats, loss: int, bits: Integers, da: Floats, m: Floats, reach: Floats,
     tops: Integers,
@@ -204,7 +213,7 @@ def _slopes(
     return exponent
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _shift(lo: int, hi: int, a: Floats, gamma: Floats, x: Floats) -> tuple[int, float]:
     """x_t = a_t - a_top - shift where the score differs, a_t - a_top where not; (top, shift).
 
@@ -223,7 +232,7 @@ def _shift(lo: int, hi: int, a: Floats, gamma: Floats, x: Floats) -> tuple[int, 
     return top, shift
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _input_slopes(lo: int, hi: int, gamma: Floats, best: float, shift: float, g: Floats) -> float:
     """From g = e^x to g_t = s_t [delta_t - sum_u s_u delta_u] / e^shift of one input; its m."""
     scale, tied, others, total = np.exp(shift), 0.0, 0.0, 0.0
@@ -240,7 +249,7 @@ def _input_slopes(lo: int, hi: int, gamma: Floats, best: float, shift: float, g:
     return best + scale * total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _exp(x: Floats, bits: Integers) -> None:
     """x <- e^x for x <= 0 in place, 0 below -708: e^x = 2^k e^r, |r| <= ln(2)/2, in a form that
     the compiler turns into vector instructions; relative error ~ 2e-16."""
@@ -264,7 +273,7 @@ def _exp(x: Floats, bits: Integers) -> None:
         x[j] *= as_float[j]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _move(
     gram: Floats, da: Floats, exponent: float, normalized: bool, step: float,
     a: Floats, coefficients: Floats, change: Floats,
@@ -278,7 +287,10 @@ def _move(
     if total == 0.0 or (normalized and square <= 0.0):
         return STATIONARY
     size = step / np.sqrt(square) if normalized else step * np.exp(exponent)
-    if not np.isfinite(size * total):
+    farthest = abs(size * total)
+    for r in range(len(da)):
+        farthest = max(farthest, abs(size * change[r]) + (abs(a[r]) if a[r] > -np.inf else 0.0))
+    if not np.isfinite(farthest):
         return NOT_FINITE
     moved = 0
     for r in range(len(da)):
@@ -290,7 +302,7 @@ def _move(
     return RUNNING if moved else STALLED
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _times(gram: Floats, da: Floats, change: Floats) -> None:
     """change = gram da, four rows of the symmetric matrix at a time."""
     N = len(da)
@@ -306,7 +318,7 @@ def _times(gram: Floats, da: Floats, change: Floats) -> None:
             change[c] += da[r] * gram[r, c]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _log_slope(m: float, loss: int) -> float:
     """log|l'(m)|"""
     if loss == LOGISTIC:
@@ -314,7 +326,7 @@ def _log_slope(m: float, loss: int) -> float:
     return -m if loss == EXPONENTIAL else 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _mean_loss(m: Floats, loss: int) -> float:
     """mean_i l(m_i)"""
     total = 0.0
@@ -326,7 +338,7 @@ def _mean_loss(m: Floats, loss: int) -> float:
     return total / len(m)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _weights(a: Floats, s: Floats) -> None:
     """s = softmax(a). (n, T)"""
     n, T = s.shape

@@ -90,9 +90,21 @@ def linear_field(
     offsets = np.zeros(scores.shape) if log_counts is None else log_counts
     if mask is not None:
         scores, offsets = np.where(mask, scores, 0.0), np.where(mask, offsets, -np.inf)
-    scale = float(np.sqrt(np.mean(np.sum(K * K, axis=-1))))
-    rest = (np.ascontiguousarray(K), offsets, scores, _CODES[loss.name], scale)
+    scale = _size_of(K)
+    rest = (np.ascontiguousarray(K) / scale, offsets, scores, _CODES[loss.name], scale)
     return (lambda y: kernel.field(y, *rest)), (lambda y: kernel.jacobian(y, *rest))
+
+
+def _size_of(K: Floats) -> float:
+    """Root mean square length of the features, no square over- or underflowing; 1 if all are 0."""
+    top = float(np.abs(K).max(initial=0.0))
+    return top * float(np.sqrt(np.mean(np.sum((K / top) ** 2, axis=-1)))) if top > 0 else 1.0
+
+
+def _size_of_pull(data: Blocks) -> float:
+    """What a logit's slope is multiplied by: the size of a key, with its query where it has one."""
+    tokens = data["keys"] if "keys" in data else data.get("X", np.ones((1, 1)))
+    return _size_of(tokens) * (_size_of(data["query"]) if "query" in data else 1.0)
 
 
 def balance_of(
@@ -112,7 +124,7 @@ def autodiff_field(
     objective: Any, coordinates: Coordinates, data: Blocks, ratio: float
 ) -> tuple[Callable[[Floats], tuple[Floats, float]], Callable[[Floats], Floats]]:
     """The same by jax, for any model, head and loss: the log-domain gradient of the objective."""
-    place = (coordinates.bases, coordinates.rest, data, ratio)
+    place = (coordinates.bases, coordinates.rest, data, ratio, _size_of_pull(data))
     static = (objective, coordinates.shapes)
 
     def field(y: Floats) -> tuple[Floats, float]:
@@ -135,13 +147,14 @@ _JITTED: Any = None
 
 
 def _autodiff(
-    objective: Any, shapes: Any, y: Array, bases: Any, rest: Any, data: Blocks, ratio: Array
-) -> tuple[Array, Array]:
+    objective: Any, shapes: Any, y: Array, bases: Any, rest: Any, data: Blocks, ratio: Array,
+    scale: Array,
+) -> tuple[Array, Array]:  # fmt: skip
     """f and balance at y; over vp each block is normalised by itself, v with `ratio`."""
     jnp = require("jax", "lab").numpy
     blocks = _blocks(shapes, bases, rest, y)
     G, e = objective.gradient(blocks, data)
-    flat = {name: G[name].ravel() for name, _ in shapes}
+    flat = {name: G[name].ravel() / scale for name, _ in shapes}
     flat = {n: g if bases[n] is None else bases[n].T @ g for n, g in flat.items()}
     if objective.model.over == "vp":
         parts = [flat[n] / _length(jnp, flat[n]) for n, _ in shapes]
@@ -154,7 +167,8 @@ def _autodiff(
         top = jnp.max(jnp.stack(list(e.values())))
         joint = jnp.concatenate([flat[n] * jnp.exp(e[n] - top) for n, _ in shapes])
         direction, balance = joint / _length(jnp, joint), _size(jnp, joint)
-    return -jnp.sqrt(1.0 + y @ y) * direction, jnp.max(balance)
+    pulled = jnp.stack([jnp.any(g != 0) for g in flat.values()]).any()
+    return -jnp.sqrt(1.0 + y @ y) * direction, jnp.where(pulled, jnp.max(balance), 0.0)
 
 
 def _size(jnp: Any, g: Array) -> Array:

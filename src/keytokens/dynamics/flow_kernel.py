@@ -1,15 +1,15 @@
 """The gradient field of a linear head, in logit space and in the log domain, compiled.
 
-Letters: K (n, T, D) keys in the span of their differences, y (D,) the parameter there, logits
-a = K y + offsets, s = softmax(a), gamma (n, T) token scores, m[i] = <s[i], gamma[i]>,
-c[i] = -loss'(m[i]) > 0, delta[i, t] = s[i, t] (gamma[i, t] - m[i]) = dm[i]/da[i, t].
+Letters: K (n, T, D) keys in the span of their differences, divided by their size `scale`,
+y (D,) the parameter there, logits a = scale K y + offsets, s = softmax(a), gamma (n, T) token
+scores, m[i] = <s[i], gamma[i]>, c[i] = -loss'(m[i]) > 0, delta[i, t] = s[i, t] (gamma[i, t] - m[i]) = dm[i]/da[i, t].
 
-  -grad L = G / n,   G = sum_it c[i] delta[i, t] K[i, t]
-  f = sqrt(1 + |y|^2) G / N,   N^2 = |G|^2 + (EASE scale)^2 sum_it (c[i] delta[i, t])^2
+  -grad L = scale G / n,   G = sum_it c[i] delta[i, t] K[i, t]
+  f = sqrt(1 + |y|^2) G / N,   N^2 = |G|^2 + EASE^2 sum_it (c[i] delta[i, t])^2
 
 Every product c delta carries the common factor e^-M, M its largest exponent: f does not change,
-and nothing underflows, at any norm. The second term of N (scale: the size of a key) is a matter
-of speed alone: the path is that of the gradient flow, but a finite limit is approached smoothly.
+and nothing underflows, at any norm. The second term of N is a matter of speed alone: the path is that
+of the gradient flow, but a finite limit is approached smoothly.
 """
 
 import numpy as np
@@ -22,13 +22,13 @@ LOGISTIC, EXPONENTIAL, LINEAR = range(3)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _logits(y: Floats, K: Floats, offsets: Floats) -> Floats:
-    """a[i, t] = <K[i, t], y> + offsets[i, t]. (n, T)"""
+def _logits(y: Floats, K: Floats, offsets: Floats, scale: float) -> Floats:
+    """a[i, t] = scale <K[i, t], y> + offsets[i, t]. (n, T)"""
     a = offsets.copy()
     for i in range(a.shape[0]):
         for t in range(a.shape[1]):
             for j in range(len(y)):
-                a[i, t] += K[i, t, j] * y[j]
+                a[i, t] += K[i, t, j] * (scale * y[j])
     return a
 
 
@@ -76,18 +76,17 @@ def _relative(a: Floats, scores: Floats) -> tuple[Floats, Floats, float, float]:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _weigh(a: Floats, scores: Floats, loss: int) -> tuple[Floats, Floats, Floats]:
-    """s (n, T); d[i, t] = c delta e^-M (n, T); bend[i] = (loss''/c) e^M / c (n,)."""
+    """s (n, T); d[i, t] = c delta e^-M (n, T); bend[i, t] = (loss''/c) delta (n, T)."""
     n, T = a.shape
-    s, d = np.empty((n, T)), np.empty((n, T))
-    bend, height = np.empty(n), np.empty(n)
+    s, d, bend, height = np.empty((n, T)), np.empty((n, T)), np.empty((n, T)), np.empty(n)
     for i in range(n):
         s[i], d[i], e, m = _relative(a[i], scores[i])
         log_c, curvature = _log_slope(loss, m)
-        height[i], bend[i] = e + log_c, curvature * np.exp(-log_c)
+        height[i], bend[i] = e + log_c, d[i] * (curvature * np.exp(e))
     M = height.max()
     for i in range(n):
         d[i] *= np.exp(height[i] - M) if height[i] > -np.inf else 0.0
-    return s, d, bend * np.exp(M)
+    return s, d, bend
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -105,9 +104,9 @@ def _pull(d: Floats, K: Floats) -> Floats:
 def field(
     y: Floats, K: Floats, offsets: Floats, scores: Floats, loss: int, scale: float
 ) -> tuple[Floats, float]:
-    """f (D,), and how far the pulls are from cancelling: |G| / (scale sqrt(sum (c delta)^2))."""
-    _, d, _ = _weigh(_logits(y, K, offsets), scores, loss)
-    G, size = _pull(d, K).sum(axis=0), scale * scale * (d * d).sum()
+    """f (D,), and how far the pulls are from cancelling: |G| / sqrt(sum (c delta)^2)."""
+    _, d, _ = _weigh(_logits(y, K, offsets, scale), scores, loss)
+    G, size = _pull(d, K).sum(axis=0), (d * d).sum()
     length = (G * G).sum()
     speed = np.sqrt((1.0 + (y * y).sum()) / (length + EASE * EASE * size))
     return speed * G, np.sqrt(length / size)
@@ -115,26 +114,26 @@ def field(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _curve(K: Floats, s: Floats, d: Floats, bend: Floats) -> tuple[Floats, Floats]:
-    """H = dG/dy (D, D) and w = half the gradient of sum_it (c delta)^2 (D,), at fixed M.
+    """H = dG/dy / scale (D, D) and w = half the gradient of sum_it (c delta)^2, / scale (D,).
 
-    H = sum_it d K K^T - sum_i (g kbar^T + kbar g^T + bend g g^T),  kbar[i] = sum_t s K,
-    d(d_t)/dy = d_t (K_t - kbar) - (s_t + bend d_t) g.
+    M is fixed. H = sum_it d K K^T - sum_i (g kbar^T + kbar g^T + h g^T),
+    d(d_t)/dy = scale [d_t (K_t - kbar) - (s_t + bend_t) g],  kbar[i] = sum_t s K, h = sum_t bend K.
     """
     n, T, D = K.shape
-    g, kbar = _pull(d, K), _pull(s, K)
+    g, kbar, h = _pull(d, K), _pull(s, K), _pull(bend, K)
     H, w = np.zeros((D, D)), np.zeros(D)
     for i in range(n):
         along = 0.0
         for t in range(T):
             square = d[i, t] * d[i, t]
-            along += s[i, t] * d[i, t] + bend[i] * square
+            along += (s[i, t] + bend[i, t]) * d[i, t]
             w += square * (K[i, t] - kbar[i])
             if d[i, t] != 0.0:
                 for j in range(D):
                     H[j] += (d[i, t] * K[i, t, j]) * K[i, t]
         w -= along * g[i]
         for j in range(D):
-            H[j] -= g[i, j] * kbar[i] + (kbar[i, j] + bend[i] * g[i, j]) * g[i]
+            H[j] -= g[i, j] * kbar[i] + (kbar[i, j] + h[i, j]) * g[i]
     return H, w
 
 
@@ -143,13 +142,12 @@ def jacobian(
     y: Floats, K: Floats, offsets: Floats, scores: Floats, loss: int, scale: float
 ) -> Floats:
     """df/dy. (D, D)"""
-    s, d, bend = _weigh(_logits(y, K, offsets), scores, loss)
+    s, d, bend = _weigh(_logits(y, K, offsets, scale), scores, loss)
     H, w = _curve(K, s, d, bend)
     G = _pull(d, K).sum(axis=0)
-    ease = (EASE * scale) ** 2
-    square = (G * G).sum() + ease * (d * d).sum()
+    square = (G * G).sum() + EASE * EASE * (d * d).sum()
     speed = np.sqrt((1.0 + (y * y).sum()) / square)
-    slope = y / (1.0 + (y * y).sum()) - (H @ G + ease * w) / square
+    slope = y / (1.0 + (y * y).sum()) - scale * ((H @ G + EASE * EASE * w) / square)
     for j in range(len(y)):
-        H[j] = speed * (H[j] + G[j] * slope)
+        H[j] = speed * (scale * H[j] + G[j] * slope)
     return H

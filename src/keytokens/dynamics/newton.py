@@ -56,6 +56,8 @@ def minimise(value: Value, u: Floats, ball: Ball) -> tuple[Floats, bool]:
         u = _away_from_zero(value, u, ball)
     for _ in range(STEPS):
         F, slope, curvature = value(u)
+        if not (np.isfinite(slope).all() and np.isfinite(curvature).all()):
+            break
         active = ball.active(u, slope)
         residual = _tangential(slope, u, active)
         if np.linalg.norm(residual) <= 1e-13 * np.linalg.norm(slope):
@@ -71,6 +73,8 @@ def minimise(value: Value, u: Floats, ball: Ball) -> tuple[Floats, bool]:
 def _away_from_zero(value: Value, u: Floats, ball: Ball) -> Floats:
     """0 may be a saddle: a short first step down the slope."""
     slope = value(u, curved=False)[1]
+    if not np.isfinite(slope).all():
+        return u
     return ball.moved(u, -0.1 * slope / max(float(np.linalg.norm(slope)), 1e-300), [])
 
 
@@ -78,8 +82,11 @@ def _settled(value: Value, u: Floats, ball: Ball) -> bool:
     """The slope along the spheres is small beside the slope; inside, beside the curvature.
 
     A slope of exactly zero where there is no curvature either has underflowed: not settled.
+    F = -inf is L = L*: nothing is left to gain.
     """
-    _, slope, curvature = value(u)
+    F, slope, curvature = value(u)
+    if np.isneginf(F) or not np.isfinite(slope).all():
+        return bool(np.isneginf(F))
     active = ball.active(u, slope)
     if not np.any(slope):
         return not np.any(u) or bool(np.any(curvature))

@@ -85,7 +85,9 @@ class Objective:
         best = jnp.max(scores, axis=-1)
         log_s = log_weights(self.logits(blocks, data))
         missing = jnp.where(log_s == -jnp.inf, 0.0, best[:, None] - scores)
-        gaps = jax.scipy.special.logsumexp(log_s + log_abs(missing), axis=-1)
+        idle = jnp.all(missing == 0, axis=-1)  # all scores equal: derivatives of log 0 are NaN
+        terms = jnp.where(idle[:, None], 0.0, log_s + log_abs(missing))
+        gaps = jnp.where(idle, -jnp.inf, jax.scipy.special.logsumexp(terms, axis=-1))
         return _log_mean_rise(gaps, best, self.loss)
 
     def _read(self, a: Array, blocks: Blocks, data: Blocks) -> tuple[Array, Array]:

@@ -19,9 +19,11 @@ class Reason(Enum):
     STEPS = "ran out of steps; raise `steps` to go further"
     NORM = "reached the norm that was asked for"
     RADII = "followed the path over every radius"
-    STATIONARY = "the gradient is exactly zero: a stationary point"
+    STATIONARY = "the gradient is exactly zero in float64: a stationary point"
     STALLED = "the step no longer changes the parameter in float64"
-    NOT_FINITE = "the next step was not finite; this is the last finite point, lower the step"
+    NOT_FINITE = (
+        "the next step was not finite; this is the last finite point, lower the step (or best_loss)"
+    )
     UNSETTLED = "the solver gave up before its tolerance was met; this is its last point"
     CONVERGED = "converged to a finite minimiser"
     CANCELLED = "the inputs' pulls cancel to rounding while the norm still grows"
