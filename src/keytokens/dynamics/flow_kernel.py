@@ -2,14 +2,15 @@
 
 Letters: K (n, T, D) keys in the span of their differences, divided by their size `scale`,
 y (D,) the parameter there, logits a = scale K y + offsets, s = softmax(a), gamma (n, T) token
-scores, m[i] = <s[i], gamma[i]>, c[i] = -loss'(m[i]) > 0, delta[i, t] = s[i, t] (gamma[i, t] - m[i]) = dm[i]/da[i, t].
+scores, m[i] = <s[i], gamma[i]>, c[i] = -loss'(m[i]) > 0,
+delta[i, t] = s[i, t] (gamma[i, t] - m[i]) = dm[i]/da[i, t].
 
   -grad L = scale G / n,   G = sum_it c[i] delta[i, t] K[i, t]
   f = sqrt(1 + |y|^2) G / N,   N^2 = |G|^2 + EASE^2 sum_it (c[i] delta[i, t])^2
 
 Every product c delta carries the common factor e^-M, M its largest exponent: f does not change,
-and nothing underflows, at any norm. The second term of N is a matter of speed alone: the path is that
-of the gradient flow, but a finite limit is approached smoothly.
+and nothing underflows, at any norm. The second term of N is a matter of speed alone: the path is
+that of the gradient flow, but a finite limit is approached smoothly.
 """
 
 import numpy as np
