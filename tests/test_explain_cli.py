@@ -53,7 +53,8 @@ def test_explain_a_file_in_every_format(saved: Path, tmp_path: Path) -> None:
     options = [part for name, file in names.items() for part in (name, tmp_path / file)]
     result = run("explain", saved / "model.kt", "--file", saved / "texts.csv", *options)
     assert result.exit_code == 0
-    assert result.output == ""
+    page = tmp_path / "w.html"
+    assert result.output == f"{page}: {page.stat().st_size / 1e6:.2f} MB\n"
     lines = (tmp_path / "w.jsonl").read_text().splitlines()
     assert [json.loads(line)["text"] for line in lines] == TEXTS
     assert len((tmp_path / "e.jsonl").read_text().splitlines()) == len(TEXTS)
@@ -82,7 +83,7 @@ def test_no_more_than_the_limit_and_a_word_on_the_rest(saved: Path) -> None:
 def test_explain_needs_one_of_two(saved: Path) -> None:
     result = CliRunner().invoke(commands, ["explain", str(saved / "model.kt")])
     assert result.exit_code == 2
-    assert "a TEXT or --file DATA must be given" in result.output
+    assert 'a TEXT ("-": standard input) or --file DATA must be given' in result.output
 
 
 def test_page_with_and_without_labels(saved: Path, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_typing_marks_the_text(opened: Open) -> None:
     remarks = page.locator("#remarks li").all_text_contents()
     assert f"over {why.effective_tokens:.1f} effective tokens" in remarks[0]
     if why.flipping is not None:
-        assert ", ".join(why.names(why.flipping)) in remarks[2]
+        assert ", ".join(f"“{name}”" for name in why.names(why.flipping)) in remarks[2]
 
 
 def test_a_word_is_picked_by_keys_and_by_click(opened: Open) -> None:
@@ -227,8 +227,11 @@ def test_sets_agree_with_python(opened: Open) -> None:
             why = explain(fitted.cut(0), text)
             assert (found["flipping"] is None) == (why.flipping is None)
             assert len(found["flipping"] or []) == len(why.names(why.flipping))
-            if outputs == 1:
-                assert len(found["sufficient"]) == len(why.sufficient)
+            size = len(why.sufficient)
+            if found["sufficient"] is None:  # several rivals, and no single token holds them off
+                assert min(outputs, size) > 1
+            else:
+                assert len(found["sufficient"]) == size
 
 
 def test_a_hostile_review_does_nothing(opened: Open) -> None:

@@ -35,11 +35,14 @@ def command(
     import keytokens as kt
 
     if (text is None) == (data is None):
-        raise click.UsageError("a TEXT or --file DATA must be given; got both or neither.")
+        raise click.UsageError(
+            'a TEXT ("-": standard input) or --file DATA must be given; got both or neither.'
+        )
     fitted = kt.load(model)
     whys = fitted.explain(_texts(text, data, column))
     if html:
         whys.to_html(html, limit)
+        click.echo(f"{html}: {html.stat().st_size / 1e6:.2f} MB")
     if json_out or eraser:
         _write_lines(whys, json_out, eraser, _names(data, column, names))
     if not (html or json_out or eraser):

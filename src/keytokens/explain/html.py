@@ -7,7 +7,7 @@ from typing import Any
 from keytokens import _files
 from keytokens.explain.explanation import Explanation, Token
 from keytokens.explain.formats import storable
-from keytokens.explain.terminal import level, percent, sentences, shown, top_features
+from keytokens.explain.terminal import level, percent, quoted, sentences, shown, top_features
 from keytokens.pages import Markup, Section, fragment, json_text, render, resource, table
 
 _PACKAGE = "keytokens.explain"
@@ -195,8 +195,8 @@ def class_table(why: Explanation) -> Markup:
             str(side.label),
             (percent(why.probabilities[side.label]), why.probabilities[side.label]),
             (signed(side.logit), side.logit),
-            storable(", ".join(name for name, _ in side.for_it)),
-            storable(", ".join(name for name, _ in side.against)),
+            storable(", ".join(quoted(name) for name, _ in side.for_it)),
+            storable(", ".join(quoted(name) for name, _ in side.against)),
         )
         for side in why.sides()
     ]

@@ -180,6 +180,18 @@ const model = (function () {
     return size === null ? null : places.slice(0, size);
   }
 
+  // With several rivals: no token, or the first one, that alone keeps the decision; else undefined.
+  function alone(seen, decision) {
+    const size = seen.columns.length, keep = new Uint8Array(size);
+    if (decide(keptLogits(seen, keep)) === decision) return [];
+    for (let j = 0; j < size - 1 && size < 2000; j += 1) {
+      keep[j] = 1;
+      if (decide(keptLogits(seen, keep)) === decision) return [j];
+      keep[j] = 0;
+    }
+    return undefined;
+  }
+
   // The smallest sets, where their closed form is exact; undefined elsewhere, null: there is none.
   function smallest(seen, decision) {
     if (M > 1) return { sufficient: undefined, flipping: undefined };
@@ -187,11 +199,12 @@ const model = (function () {
     const flips = all.map(function (rival) { return prefix(seen, rival, true); })
       .filter(function (places) { return places !== null; })
       .sort(function (a, b) { return a.length - b.length; });
+    const kept = K === 1 ? prefix(seen, all[0], false) : alone(seen, decision);
     const names = function (places) {
       return places.map(function (j) { return vocabulary[seen.columns[j]]; });
     };
     return {
-      sufficient: K === 1 ? names(prefix(seen, all[0], false)) : undefined,
+      sufficient: kept && names(kept),
       flipping: flips.length ? names(flips[0]) : null,
     };
   }

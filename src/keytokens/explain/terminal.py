@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from keytokens.explain.explanation import Explanation, Feature
+from keytokens.explain.explanation import CLS, Explanation, Feature
 
 _SHOWN = 10
 _LEVELS = 9
@@ -64,7 +64,12 @@ def _flipping(why: Explanation) -> str:
 
 def _list(names: list[str]) -> str:
     more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return ", ".join(map(quoted, names[:_SHOWN])) + more
+
+
+def quoted(name: str) -> str:
+    """In quotes, since a comma may be a token, too; <cls> is none of the text's."""
+    return name if name == CLS else f"“{name}”"
 
 
 def top_features(why: Explanation) -> list[Feature]:
@@ -112,7 +117,7 @@ def _classes(why: Explanation) -> list[str]:
 
 
 def _names(listed: list[tuple[str, float]]) -> str:
-    return ", ".join(name for name, _ in listed) or "–"
+    return ", ".join(quoted(name) for name, _ in listed) or "–"
 
 
 def signed(x: float) -> str:

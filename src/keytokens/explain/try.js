@@ -33,7 +33,7 @@ const trial = (function () {
 
   function listed(names) {
     const more = names.length > 12 ? ", and " + (names.length - 12) + " more" : "";
-    return names.slice(0, 12).join(", ") + more;
+    return names.slice(0, 12).map(function (name) { return "“" + name + "”"; }).join(", ") + more;
   }
 
   function remarks(why) {
