@@ -90,6 +90,7 @@ def test_a_cycle_is_told_with_an_input_for_each_edge() -> None:
     assert answer.conflict.is_proof
     assert answer.conflict.residual == 0
     assert answer.conflict.pairs == [(0, 0, 1), (1, 1, 2), (2, 2, 0)]
+    assert answer.conflict.inputs == [0, 1, 2]
     assert str(answer.conflict) == (
         "Input 0 puts token 0 above token 1; input 1 puts token 1 above token 2; "
         "input 2 puts token 2 above token 0: no logits do all of this."

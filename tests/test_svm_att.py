@@ -140,6 +140,27 @@ def test_the_shortest_cycle_is_named() -> None:
     assert "a token would stand above itself" in str(found.conflict)
 
 
+def test_cycles_are_the_shortest_by_brute_force() -> None:
+    """Small token graphs: a cycle through k tokens is a closed walk of k edges."""
+    rng = np.random.default_rng(0)
+    lengths = set()
+    for _ in range(60):
+        ids = np.array([rng.permutation(6)[:2] for _ in range(rng.integers(2, 9))])
+        found = kt.att_svm(problem_of(np.eye(6)[ids]), np.zeros(len(ids), int))
+        walks, step = np.zeros((6, 6)), np.eye(6)
+        for a, b in ids:
+            walks[a, b] = 1
+        closed = [k for k in range(1, 7) if (step := step @ walks).trace()]
+        assert (found.direction is None) == bool(closed)
+        if closed:
+            cycle = found.conflict.shortest_cycle
+            assert len(cycle) == closed[0]
+            ends = [(ids[e.input][e.selected], ids[e.input][e.other]) for e in cycle]
+            assert [b for _, b in ends] == [a for a, _ in ends[1:] + ends[:1]]
+            lengths.add(len(cycle))
+    assert lengths >= {2, 3, 4}
+
+
 def test_tokens_with_the_same_key_cannot_be_told_apart() -> None:
     W = np.array([[1.0], [0.0]])
     found = kt.att_svm(problem_of([[[1.0, 0.0], [1.0, 5.0]]], W=W), [0])

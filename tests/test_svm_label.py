@@ -107,6 +107,12 @@ def test_large_problems_are_sampled_with_a_seed() -> None:
     assert not np.array_equal(one.selected, other.selected)
 
 
+def test_more_selections_than_float64_can_count() -> None:
+    problem = kt.TokenProblem(np.ones((400, 8, 1)) * np.arange(8)[:, None], np.ones(400), [1.0])
+    found = kt.local_selections(problem, limit=5)
+    assert (found.tried, found.is_complete) == (5, False)
+
+
 def test_kinds_of_limits() -> None:
     problem = kt.random_problem(n=2, T=3, d=6, seed=3, batch=4)
     best = kt.optimal_tokens(problem)

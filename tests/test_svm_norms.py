@@ -5,6 +5,8 @@ from dataclasses import replace
 import clarabel
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog, minimize
 
@@ -180,3 +182,27 @@ def test_a_norm_whose_parts_do_not_fit_is_not_certified() -> None:
     found = kt.att_svm(problem, kt.optimal_tokens(problem), norm=wrong)
     assert found.status.startswith("Not closed")
     assert found.certificate.gap > 1e-3
+
+
+# laws
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 999), st.sampled_from(["nuclear", "spectral", 1.75, 3]), st.floats(-6, 6))
+def test_permuting_and_scaling_in_other_norms(seed: int, norm: object, power: float) -> None:
+    """The margin scales with the tokens; the direction too, where it is the only one."""
+    problem = kt.random_problem(n=3, T=3, d=4, seed=seed)
+    selected = kt.optimal_tokens(problem)
+    rng = np.random.default_rng(seed)
+    i, t, c = (rng.permutation(k) for k in (3, 3, 4))
+    scaled = 10.0**power * problem.X
+    moved = kt.TokenProblem(
+        scaled[i][:, t][:, :, c], problem.y[i], problem.v[c], problem.query[i][:, c]
+    )
+    old = kt.att_svm(problem, selected, "W", norm)
+    new = kt.att_svm(moved, np.argsort(t)[selected][i], "W", norm)
+    assert old.certificate.gap <= 1e-7
+    assert new.margin == pytest.approx(10.0**power * old.margin, rel=1e-7)
+    if isinstance(norm, float | int):  # strictly convex: one direction
+        expected = old.direction[np.ix_(c, c)]
+        assert np.allclose(10.0**power * new.direction, expected, rtol=1e-6, atol=1e-6)

@@ -7,6 +7,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from keytokens._checks import Floats, Integers
 from keytokens.svm.solution import Conflict
@@ -98,7 +100,7 @@ def _list(items: Sequence[Any], between: str = ", ") -> str:
 
 
 def _shortest_cycle(rows: Floats, selected: Integers, look: Integers) -> list[Edge]:
-    """Breadth first, from each edge that asks for a margin, back to where it starts.
+    """The shortest way from a token back to it whose first edge asks for a margin.
 
     look (n, T): equal numbers for tokens with equal keys.
     """
@@ -106,29 +108,37 @@ def _shortest_cycle(rows: Floats, selected: Integers, look: Integers) -> list[Ed
     for i, t in np.argwhere(~np.isnan(rows)).tolist():
         edge = Edge(i, int(selected[i]), t)
         graph.setdefault(int(look[i, selected[i]]), []).append((int(look[i, t]), edge))
-    cycles = [
-        [edge, *path]
-        for node, edges in graph.items()
-        for other, edge in edges
-        if rows[edge.input, edge.other] == 1 and (path := _path(graph, other, node)) is not None
-    ]
-    return min(cycles, key=len, default=[])
+    trips = (_round_trip(graph, node, rows) for node in _on_cycles(graph))
+    return min(filter(None, trips), key=len, default=[])
 
 
-def _path(graph: dict[int, list[tuple[int, Edge]]], start: int, end: int) -> list[Edge] | None:
-    """The edges of a shortest path; None if there is none."""
-    arrived: dict[int, tuple[int, Edge] | None] = {start: None}
-    queue = deque([start])
-    while queue and end not in arrived:
-        node = queue.popleft()
-        for other, edge in graph.get(node, []):
+def _on_cycles(graph: dict[int, list[tuple[int, Edge]]]) -> list[int]:
+    """The nodes that a cycle may start from: an edge leads to their own strong component."""
+    ends = [(node, other) for node, edges in graph.items() for other, _ in edges]
+    size = max(map(max, ends), default=-1) + 1
+    links = sparse.csr_array((np.ones(len(ends)), tuple(zip(*ends, strict=True))), (size, size))
+    component = connected_components(links, directed=True, connection="strong")[1]
+    return sorted({a for a, b in ends if component[a] == component[b]})
+
+
+def _round_trip(
+    graph: dict[int, list[tuple[int, Edge]]], node: int, rows: Floats
+) -> list[Edge] | None:
+    """Breadth first from a node until it is met again; None if it is not."""
+    asking = [(other, edge) for other, edge in graph[node] if rows[edge.input, edge.other] == 1]
+    arrived = {other: (node, edge) for other, edge in reversed(asking)}
+    queue = deque(dict.fromkeys(other for other, _ in asking))
+    while queue and node not in arrived:
+        here = queue.popleft()
+        for other, edge in graph.get(here, []):
             if other not in arrived:
-                arrived[other] = (node, edge)
+                arrived[other] = (here, edge)
                 queue.append(other)
-    if end not in arrived:
+    if node not in arrived:
         return None
-    path = []
-    while (step := arrived[end]) is not None:
-        end, edge = step
+    at, edge = arrived[node]
+    path = [edge]
+    while at != node:
+        at, edge = arrived[at]
         path.append(edge)
     return path[::-1]

@@ -1,5 +1,6 @@
 """All locally optimal selections of a small problem; shares of limits over many problems."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, product
@@ -63,7 +64,7 @@ def local_selections(
         raise_input("problem", "be a single problem", f"a batch of {problem.batch}")
     check.integer("limit", limit, least=1)
     choices = _choices(problem)
-    total = int(np.prod([float(len(c)) for c in choices]))
+    total = math.prod(map(len, choices))
     drawn: Iterator[Any] = product(*choices) if total <= limit else _draws(choices, limit, seed)
     kept, margins, tried, feasible = [], [], 0, 0
     while len(block := np.array(list(islice(drawn, _BLOCK)), dtype=np.int64)):

@@ -52,6 +52,11 @@ class Conflict:
         """(input, its selected token, the other token) of every row that takes part."""
         return [(int(i), int(self.selected[i]), int(t)) for i, t in np.argwhere(self.vector)]
 
+    @property
+    def inputs(self) -> list[int]:
+        """The inputs that take part."""
+        return sorted({i for i, _, _ in self.pairs})
+
 
 @dataclass(frozen=True, eq=False)
 class Solution:
