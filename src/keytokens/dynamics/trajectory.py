@@ -22,7 +22,8 @@ class Reason(Enum):
     STATIONARY = "the gradient is exactly zero in float64: a stationary point"
     STALLED = "the step no longer changes the parameter in float64"
     NOT_FINITE = (
-        "the next step was not finite; this is the last finite point, lower the step (or best_loss)"
+        "the next step was not finite; this is the last finite point, lower the step "
+        "(or correct best_loss)"
     )
     UNSETTLED = "the solver gave up before its tolerance was met; this is its last point"
     CONVERGED = "converged to a finite minimiser"
