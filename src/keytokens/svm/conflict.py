@@ -100,7 +100,7 @@ def _list(items: Sequence[Any], between: str = ", ") -> str:
 
 
 def _shortest_cycle(rows: Floats, selected: Integers, look: Integers) -> list[Edge]:
-    """The shortest way from a token back to it whose first edge asks for a margin.
+    """A shortest way from a token back to it with an edge that asks for a margin; by input.
 
     look (n, T): equal numbers for tokens with equal keys.
     """
@@ -109,7 +109,9 @@ def _shortest_cycle(rows: Floats, selected: Integers, look: Integers) -> list[Ed
         edge = Edge(i, int(selected[i]), t)
         graph.setdefault(int(look[i, selected[i]]), []).append((int(look[i, t]), edge))
     trips = (_round_trip(graph, node, rows) for node in _on_cycles(graph))
-    return min(filter(None, trips), key=len, default=[])
+    cycle = min(filter(None, trips), key=len, default=[])
+    first = cycle.index(min(cycle)) if cycle else 0
+    return cycle[first:] + cycle[:first]
 
 
 def _on_cycles(graph: dict[int, list[tuple[int, Edge]]]) -> list[int]:
