@@ -1,5 +1,6 @@
 """The experiments on trained embeddings: corpora, measures by hand, and a run of each kind."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,18 @@ from keytokens.experiments import (
     one_step,
     reviews,
     reviews_band,
+    reviews_figures,
     reviews_margin,
     run_experiment,
     train_p,
+    words,
 )
 from keytokens.experiments.corpora import Corpus, by_corpus, drawn
 from keytokens.experiments.corpora import reviews as read_reviews
 from keytokens.experiments.reviews_flow import Point, flow, labelled
 from keytokens.experiments.reviews_margin import heaviest
 from keytokens.experiments.words import name_extremes
+from keytokens.report import figures
 
 # Tiny files have no frequent token above the noise of a random embedding.
 NEED_MORE = {"tiny: Those whose value is above that noise do."}
@@ -455,3 +459,20 @@ def test_a_file_without_labels_is_refused(tmp_path: Path) -> None:
     pl.DataFrame({"text": ["a"], "stars": [1]}).write_csv(path)
     with pytest.raises(kt.InputError, match=r"label must name a column of .*bare.csv"):
         read_reviews(str(path))
+
+
+def test_what_a_review_says_is_text_in_the_figure(tmp_path: Path) -> None:
+    """Neither element nor the end of a comment: svg goes into the page as it is."""
+    evil = "--><script>alert(1)</script> $\\frac{x$ <img src=x onerror=alert(2)>"
+    common = {"what": "review", "label": 1.0, "logit": 0.5, "begins": evil, "word": evil}
+    rows = pl.DataFrame([common | {"stage": stage, "index": k, "passage": f"[{evil}]"}
+                         for k in range(2) for stage in reviews.STAGES])  # fmt: skip
+    with figures.style():
+        figures.save(reviews_figures.read(rows, reviews.STAGES), tmp_path)
+    drawn = (tmp_path / "figure.svg").read_text(encoding="utf-8")
+    assert "alert(1)" in drawn  # as a comment beside the letters' outlines
+    assert not re.search(r"<(script|img)|-->\s*<script|--&gt;", drawn.replace("- -&gt;", ""))
+
+
+def test_marks_stand_in_quotation_marks() -> None:
+    assert [words.marked(w) for w in (".", "don't", "7")] == ["“.”", "don't", "7"]

@@ -21,6 +21,7 @@ from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.reviews_flow import flow, labelled, step_size
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
+from keytokens.experiments.words import marked
 
 STAGES = {
     "one_step": "after one step",
@@ -157,7 +158,9 @@ def selections(scores: AttentionScores, corpus: Corpus) -> list[dict[str, Any]]:
     for i in np.linspace(0, len(corpus.y) - 1, READ).astype(int):
         mine = order[row[order] == i][:HEAVY]
         names = [str(corpus.words[columns[k]]) for k in mine]
-        words = "  ".join(f"{name} {weight[k]:.2f}" for name, k in zip(names, mine, strict=True))
+        words = "  ".join(
+            f"{marked(name)} {weight[k]:.2f}" for name, k in zip(names, mine, strict=True)
+        )
         rows.append({"what": "review", "index": int(i), "word": words, "label": corpus.y[i],
                      "logit": f[i], "begins": corpus.texts[i][:120],
                      "passage": passage(corpus.texts[i], names[0])})  # fmt: skip

@@ -139,7 +139,7 @@ def read(rows: Any, stages: Mapping[str, str]) -> Any:
     reviews = rows.filter(pl.col("what") == "review")
     indices = reviews["index"].unique(maintain_order=True).to_list()
     lines = len(indices) * (len(stages) + 1.5)
-    figure, axis = pyplot.subplots(figsize=(9.6, 0.155 * lines))
+    figure, axis = pyplot.subplots(figsize=(9.6, 0.18 * lines))
     axis.axis("off")
     axis.set(xlim=(0, 1), ylim=(lines, 0))
     for k, index in enumerate(indices):
@@ -150,12 +150,12 @@ def read(rows: Any, stages: Mapping[str, str]) -> Any:
         for j, row in enumerate(part.iter_rows(named=True), 1):
             right = row["label"] * row["logit"] > 0
             _line(axis, 0.02, top + j, stages[row["stage"]])
-            _line(axis, 0.135, top + j, f"{row['logit']:+.2f}", color="C0" if right else "C1")
-            _line(axis, 0.18, top + j, row["word"])
-            _line(axis, 0.58, top + j, row["passage"])
+            _line(axis, 0.155, top + j, f"{row['logit']:+.2f}", color="C0" if right else "C1")
+            _line(axis, 0.215, top + j, row["word"])
+            _line(axis, 0.56, top + j, row["passage"])
     return figure
 
 
 def _line(axis: Any, x: float, y: float, text: str, **kind: Any) -> None:
     plain = shown(text.replace("<br />", " ").replace("\n", " "))
-    axis.text(x, y, plain, fontsize=6.2, va="center", parse_math=False, **kind)
+    axis.text(x, y, plain, fontsize=7.4, va="center", parse_math=False, **kind)

@@ -18,7 +18,7 @@ from keytokens.experiments.experiment import Experiment
 from keytokens.experiments.reviews_flow import Point, flow, step_size
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
-from keytokens.experiments.words import quoted, shown
+from keytokens.experiments.words import marked, shown
 
 DECIDED = 0.9  # the weight of a sentence's heaviest token
 LAST = {True: 16.0, False: 64.0}  # quick or not: the norm the flow is followed to
@@ -102,11 +102,11 @@ def undecided(corpus: Corpus, point: Point) -> list[dict[str, Any]]:
     pairs = np.sort(np.stack([columns[top[open_]], columns[second[open_]]]), axis=0)
     which, count = np.unique(pairs, axis=1, return_counts=True)
     for k in np.argsort(-count, kind="stable")[:PAIRS]:
-        words = " / ".join(quoted(str(corpus.words[s])) for s in which[:, k])
+        words = " / ".join(marked(str(corpus.words[s])) for s in which[:, k])
         rows.append({"what": "pair", "word": words, "share": count[k] / len(open_)})
     for i in open_[np.linspace(0, len(open_) - 1, READ).astype(int)] if len(open_) else ():
         mine = order[indptr[i] : indptr[i + 1]][:6]
-        words = "  ".join(f"{corpus.words[columns[k]]} {w[k]:.2f}" for k in mine)
+        words = "  ".join(f"{marked(str(corpus.words[columns[k]]))} {w[k]:.2f}" for k in mine)
         rows.append({"what": "sentence", "index": int(i), "label": corpus.y[i], "word": words})
     return rows
 
@@ -175,7 +175,7 @@ def _draw_open(rows: Any) -> Any:
     figure, (left, axis) = pyplot.subplots(1, 2, figsize=(9.6, 2.6), width_ratios=(1, 1.6))
     pair = rows.filter(pl.col("what") == "pair")
     left.barh(range(pair.height), pair["share"], color="C0")
-    left.set_yticks(range(pair.height), pair["word"], parse_math=False)
+    left.set_yticks(range(pair.height), list(map(shown, pair["word"])), parse_math=False)
     left.invert_yaxis()
     left.set(xlabel="share of undecided reviews", title="their two heaviest tokens")
     axis.axis("off")

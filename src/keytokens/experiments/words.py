@@ -20,9 +20,14 @@ def _shapes() -> frozenset[int]:
     return frozenset(get_font(findfont("DejaVu Sans")).get_charmap())
 
 
-def quoted(word: str) -> str:
+def marked(word: str) -> str:
     """A mark in quotation marks: a bare full stop looks like one more point."""
-    return shown(word if any(c.isalnum() for c in word) else f"“{word}”")
+    return word if any(c.isalnum() for c in word) else f"“{word}”"
+
+
+def quoted(word: str) -> str:
+    """The same, as a figure can show it."""
+    return shown(marked(word))
 
 
 def name_extremes(axis: Any, rows: Any, x: str, y: str, count: int = 3) -> None:
