@@ -15,6 +15,10 @@ _FAITHFUL = (
     "leave_one_out_agreement",
 )
 _SHORT = ("comp.", "suff.", "comp. 0-1", "suff. 0-1", "loo rank")
+_DROPS = (
+    ("comprehensiveness without the top share of a text's tokens:", "comprehensiveness_at"),
+    ("sufficiency with the top share alone:", "sufficiency_at"),
+)
 _HUMAN = ("auprc", "precision_at_budget", "precision", "recall", "f1", "iou_f1")
 _HUMAN_SHORT = ("AUPRC", "P at budget", "P", "R", "F1", "IOU F1")
 _EXPLAINED = (
@@ -37,8 +41,7 @@ def plain(found: Evaluation) -> str:
         "calibration (confidence: accuracy, texts): " + _curve(found),
         f"explainers on {found.explained} texts:",
         _lines(["explainer", *_SHORT, "s a text"], [_faithful(s) for s in _words(found)]),
-        "without, and with only, the top share of a text's tokens:",
-        _lines(["explainer", *_shares(found)], [_by_share(s) for s in _words(found)]),
+        *(line for name, at in _DROPS for line in _by_share(found, name, at)),
     ]
     if any(score.human for score in found.scores):
         rows = [[s.explainer, *_human(s)] for s in found.scores if s.human]
@@ -51,13 +54,12 @@ def _curve(found: Evaluation) -> str:
 
 
 def _shares(found: Evaluation) -> list[str]:
-    """A heading for each share: comprehensiveness, then sufficiency."""
-    return [f"{kind} {100 * q:g} %" for kind in ("comp.", "suff.") for q in found.bins]
+    return [f"{100 * q:g} %" for q in found.bins]
 
 
-def _by_share(score: Score) -> list[str]:
-    drops = (*score.comprehensiveness_at, *score.sufficiency_at)
-    return [score.explainer, *map(_number, drops)]
+def _by_share(found: Evaluation, name: str, at: str) -> list[str]:
+    rows = [[s.explainer, *map(_number, getattr(s, at))] for s in _words(found)]
+    return [name, _lines(["explainer", *_shares(found)], rows)]
 
 
 def _words(found: Evaluation) -> list[Score]:
@@ -111,7 +113,7 @@ def _right(found: Evaluation) -> Markup:
     )
     curve = table(
         ["mean confidence", "accuracy", "texts"],
-        [(f"{c:.3f}", f"{a:.3f}", n) for c, a, n in found.calibration.curve],
+        [((f"{c:.3f}", c), (f"{a:.3f}", a), n) for c, a, n in found.calibration.curve],
         "Calibration",
         sortable=False,
     )
@@ -145,11 +147,9 @@ def _faithful_table(found: Evaluation) -> Markup:
     ]
     caption = f"On {found.explained} texts, each explainer on the same ones"
     body = table(["explainer", *_SHORT, "seconds a text"], rows, caption)
-    drops = [
-        [s.explainer, *map(_cell, (*s.comprehensiveness_at, *s.sufficiency_at))]
-        for s in _words(found)
-    ]
-    body += table(["explainer", *_shares(found)], drops, "At each share of a text's tokens")
+    for name, at in _DROPS:
+        drops = [[s.explainer, *map(_cell, getattr(s, at))] for s in _words(found)]
+        body += table(["explainer", *_shares(found)], drops, name[0].upper() + name[1:-1])
     return body + Markup().join(note(f"Left out: {reason}") for reason in found.left_out)
 
 

@@ -70,7 +70,7 @@ def _fitting(
         if bodies and left < 0:
             break
         title, classes = (
-            (title if bodies else f"Decision: {why.label}"),
+            (title if bodies else "The text"),
             [str(c) for c in why.classes],
         )
         bodies.append(body)

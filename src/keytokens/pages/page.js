@@ -41,8 +41,6 @@
   for (const table of document.querySelectorAll("table.sortable")) {
     const heads = Array.from(table.tHead.rows[0].cells);
     heads.forEach(function (head, column) {
-      const first = table.tBodies[0].rows[0];
-      if (first && first.cells[column].className === "number") head.classList.add("number");
       const sorter = document.createElement("button");
       sorter.type = "button";
       sorter.append(...head.childNodes);

@@ -47,15 +47,21 @@ def table(
 
     A cell that is a pair (shown, key) shows the first and sorts by the second.
     """
-    head = Markup().join(Markup('<th scope="col">{}</th>').format(name) for name in header)
-    body = Markup().join(
-        Markup("<tr>{}</tr>").format(Markup().join(map(_cell, row))) for row in rows
-    )
+    listed = [[_cell(value) for value in row] for row in rows]
+    first = listed[0] if listed else [Markup()] * len(header)
+    head = Markup().join(map(_head, header, first))
+    body = Markup().join(Markup("<tr>{}</tr>").format(Markup().join(row)) for row in listed)
     classes = " ".join(filter(None, ["sortable" if sortable else "", more]))
     return Markup(
         '<div class="scroll" tabindex="0" role="region" aria-label="{}"><table class="{}">'
         "{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>"
     ).format(caption or "table", classes, _caption(caption), head, body)
+
+
+def _head(name: str, cell: Markup) -> Markup:
+    """A column's head, aligned as the cells under it."""
+    numeric = ' class="number"' if cell.startswith('<td class="number"') else ""
+    return Markup('<th scope="col"{}>{}</th>').format(Markup(numeric), name)
 
 
 def figure(image: str | bytes, caption: str | Markup = "", alt: str = "") -> Markup:
