@@ -319,6 +319,21 @@ def test_pure_tokens_are_selected_where_there_are_some_by_hand() -> None:
     assert assumptions.pure_feasible(opposed, alpha, np.array([True, True, False])) == 0
 
 
+def test_the_lift_of_the_early_curve_by_hand() -> None:
+    """One telling token of either sign, one idle one between them, for each of two corpora."""
+    rows = pl.DataFrame({
+        "what": ["token"] * 6,
+        "level": [0.1] * 6,
+        "uneven": [False] * 3 + [True] * 3,
+        "posterior": [1.0, -1.0, 0.0] * 2,
+        "logit": [2.0, -1.0, 0.0, 1.0, 3.0, 0.0],
+    })  # fmt: skip
+    assert early_p.lifts(rows, 0.1, (1, -1)) == [0.5, 1]
+    assert early_p.lifts(rows, 0.1, (-1,)) == [0, 1]
+    assert early_p.lifts(rows.drop("uneven"), 0.1, (-1,)) == [0.5]
+    assert np.isnan(early_p.lifts(rows.head(2), 0.1, (1,))).all()
+
+
 def test_the_lift_of_five_classes_by_hand() -> None:
     """Token 0 tells class 0, tokens 1 and 2 are idle: one of the two pairs has it above."""
     counts = sparse.csr_array(np.array([[1.0, 1, 1]] + [[0.0, 1, 1]] * 4))

@@ -11,6 +11,8 @@ from keytokens.embedding.one_step import Embedded, StageOptions, bare_loss, embe
 from keytokens.embedding.p_training import Space
 from keytokens.experiments.corpora import COLOURS, Corpus, by_corpus, drawn, parts, reviews
 from keytokens.experiments.experiment import Experiment
+from keytokens.experiments.reviews import above
+from keytokens.experiments.reviews_figures import panel
 from keytokens.experiments.reviews_flow import labelled, step_size
 from keytokens.experiments.tools import slope, worst
 from keytokens.experiments.verdict import Verdict, at_least, at_most
@@ -100,11 +102,19 @@ def verdicts(rows: Any) -> list[Verdict]:
                  "smallest correlation of E p with |alpha| minus that with alpha",
                  worst(low["even"], np.min), 0,
                  "below 0 a line would describe it better than a V"),
+        at_least("So it is over Delta: tokens that predict a label rise above those that do not.",
+                 "smallest share of pairs (|Delta| > .5, < .1) with the first above, small eta",
+                 min(lifts(rows, REACH[0], (1, -1))), 0.75, "three pairs of four; half is none"),
         at_most("The tilt, linear in alpha, is negligible for small eta.",
                 "largest |tilt| / |dL/da| at the smallest eta", worst(low["tilt"]), 0.05,
                 "it grows like eta squared"),
         at_least("For large eta it dominates.", "smallest |tilt| / |dL/da| at the largest eta",
                  worst(high["tilt"], np.min), 1, "above 1 the curve is more tilted than even"),
+        at_most("Then tokens of one label rise and those of the other sink.",
+                "largest share of such pairs, of the label that fares worse, large eta",
+                max(min(pair) for pair in zip(*(lifts(rows, REACH[-1], (s,)) for s in (1, -1)),
+                                              strict=True)), 0.25,
+                "three pairs of four the wrong way round"),
         at_most("At infinite width a step on E and one on p follow the law exactly.",
                 "largest relative residual", worst(width.filter(pl.col("width") == 0)["off"]),
                 1e-9, "rounding of sums over the corpus"),
@@ -112,6 +122,21 @@ def verdicts(rows: Any) -> list[Verdict]:
                 "|fitted exponent + 1/2|", abs(_exponent(width) + 0.5), 0.15,
                 "a power law over a factor 16 in d"),
     ]  # fmt: skip
+
+
+def lifts(rows: Any, level: float, signs: tuple[int, ...]) -> list[float]:
+    """Each corpus's share of pairs with the telling token, of these signs of Delta, above."""
+    import polars as pl
+
+    tokens = rows.filter((pl.col("what") == "token") & (pl.col("level") == level))
+    kinds = tokens["uneven"].unique(maintain_order=True) if "uneven" in rows.columns else [None]
+    found = []
+    for kind in kinds:
+        part = tokens if kind is None else tokens.filter(pl.col("uneven") == kind)
+        delta, logit = part["posterior"].to_numpy(), part["logit"].to_numpy()
+        telling = (np.abs(delta) > 0.5) & np.isin(np.sign(delta), signs)
+        found.append(above(logit[telling], logit[np.abs(delta) < 0.1]))
+    return [np.nan if share is None else share for share in found]
 
 
 def _exponent(width: Any) -> float:
@@ -150,12 +175,13 @@ def _draw_tokens(rows: Any, x: str, label: str) -> Any:
         for axis, level in zip(line, REACH, strict=True):
             tokens = part.filter((pl.col("what") == "token") & (pl.col("level") == level))
             axis.axhline(0, color="0.8", lw=0.8)
-            _points(axis, tokens, x, by_kind=not on_reviews)
             axis.set(title=f"η max|α| / 2 = {level:g}")
             axis.locator_params(axis="x", nbins=4)
             axis.margins(x=0.12)
             if on_reviews:
-                name_extremes(axis, tokens, x, "logit", count=2)
+                _of_reviews(axis, tokens, x)
+            else:
+                _by_kind(axis, tokens, x)
         line[0].set(ylabel=f"{name}\n⟨E$_s$, p⟩, scaled")
     for axis in axes[-1]:
         axis.set(xlabel=label)
@@ -164,13 +190,23 @@ def _draw_tokens(rows: Any, x: str, label: str) -> Any:
     return figure
 
 
-def _points(axis: Any, tokens: Any, x: str, by_kind: bool) -> None:
-    """A point a token; of a drawn corpus in its kind's colour."""
-    if not by_kind:
-        axis.plot(tokens[x], tokens["logit"], ".", ms=3)
-        return
+def _by_kind(axis: Any, tokens: Any, x: str) -> None:
+    """A point a token, in the colour of its kind."""
     for (kind,), part in tokens.group_by("kind", maintain_order=True):
         axis.plot(part[x], part["logit"], "o", ms=3.5, color=COLOURS[kind], label=kind)
+
+
+def _of_reviews(axis: Any, tokens: Any, x: str) -> None:
+    """A point a token; over Delta their means, on a scale that shows the many small ones."""
+    if x == "posterior":
+        axis.set_yscale("symlog", linthresh=0.003)
+        axis.set_yticks([-1, -0.1, -0.01, 0, 0.01, 0.1, 1])
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.minorticks_off()
+        panel(axis, tokens, "logit", count=2)
+        return
+    axis.plot(tokens[x], tokens["logit"], ".", ms=3)
+    name_extremes(axis, tokens, x, "logit", count=2)
 
 
 def _draw_sizes(rows: Any) -> Any:
