@@ -58,6 +58,24 @@ def test_no_sideways_scrolling_and_every_control_has_a_name(
     assert nameless == []
 
 
+NAMES = """() => ({
+  unsaid: [...document.querySelectorAll("button[aria-label]")]
+    .filter(e => !e.ariaLabel.includes(e.textContent.trim())).map(e => e.outerHTML),
+  headings: [...document.querySelectorAll(":is(h1, h2, h3)[role]")].map(e => e.outerHTML),
+  landmarks: [...document.querySelectorAll("[role=region], section, nav")]
+    .map(e => e.ariaLabel || e.ariaLabelledByElements[0].textContent),
+})"""
+
+
+def test_a_screen_reader_says_what_is_seen(opened: Open) -> None:
+    """A control's name holds its words, a heading stays one, no two landmarks have one name."""
+    fitted, labels = model(), ["pos", "neg"] * 3 + ["pos"]
+    for html in (build_page(fitted, TEXTS, labels), static_page(list(explain(fitted, TEXTS)))):
+        found = opened(html).evaluate(NAMES)
+        assert found["unsaid"] == found["headings"] == []
+        assert len(set(found["landmarks"])) == len(found["landmarks"]) > 3
+
+
 CONTRASTS = """() => {
   const parts = c => c.match(/[\\d.]+/g).map(Number);
   const over = (top, under) => {

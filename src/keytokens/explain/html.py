@@ -141,7 +141,7 @@ def marked(why: Explanation) -> Markup:
         last = word.end
     pieces.append(Markup.escape(text[last:]))
     return Markup(
-        '<div class="marked" tabindex="0" role="region" aria-label="The text, marked">{}</div>'
+        '<div class="marked" tabindex="0" role="group" aria-label="The text, marked">{}</div>'
     ).format(Markup().join(pieces))
 
 

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 from importlib.resources import files
 
 from markupsafe import Markup, escape
@@ -12,8 +13,8 @@ from keytokens.errors import raise_input
 __all__ = ["Markup", "escape", "inline", "json_text", "resource", "source_hash"]
 
 # A JSON string may hold these characters as escapes only, once it lives inside <script>.
-_UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-_TABLE = str.maketrans(_UNSAFE)
+_UNSAFE = re.compile("[<>&\u2028\u2029]")
+_LONE = re.compile("[\ud800-\udfff]")
 
 
 def json_text(data: object) -> Markup:
@@ -25,9 +26,9 @@ def json_text(data: object) -> Markup:
     '"\\u003c/script\\u003e\\u003cb\\u003e"'
     """
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if _LONE.search(text):
         text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return Markup(text.translate(_TABLE))
+    return Markup(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def inline(name: str, source: str) -> Markup:

@@ -53,7 +53,7 @@ def table(
     body = Markup().join(Markup("<tr>{}</tr>").format(Markup().join(row)) for row in listed)
     classes = " ".join(filter(None, ["sortable" if sortable else "", more]))
     return Markup(
-        '<div class="scroll" tabindex="0" role="region" aria-label="{}"><table class="{}">'
+        '<div class="scroll" tabindex="0" role="group" aria-label="{}"><table class="{}">'
         "{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>"
     ).format(caption or "table", classes, _caption(caption), head, body)
 
