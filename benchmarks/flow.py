@@ -44,10 +44,10 @@ def att_svm(problem: Any, over: str, selected: Any) -> Any:
     return basis.T @ x if (rows @ basis.T @ x > 1 - 1e-9).all() else None
 
 
-def flow(problem: Any, over: str, tolerance: float = 1e-6) -> tuple[Any, float]:
+def flow(problem: Any, over: str, tolerance: float = 1e-6, save: int = 200) -> tuple[Any, float]:
     """The batch's runs and their seconds of processor time."""
     start = time.process_time()
-    run = kt.train(problem, over, kt.GradientFlow(norm=1e5, tolerance=tolerance))
+    run = kt.train(problem, over, kt.GradientFlow(norm=1e5, tolerance=tolerance), save=save)
     return run, time.process_time() - start
 
 
@@ -97,7 +97,7 @@ def judge(over: str, count: int) -> bool:
 
 
 def beside_others(count: int) -> None:
-    """The same field, stiff and in the span, by SciPy's Radau and by diffrax's Kvaerno5."""
+    """The same flow without stops on the way, by SciPy's Radau and by diffrax's Kvaerno5."""
     from scipy.integrate import solve_ivp
 
     from keytokens.dynamics.flow_fields import linear_field
@@ -105,11 +105,12 @@ def beside_others(count: int) -> None:
     from keytokens.losses import LOSSES
 
     problem = kt.random_problem(**SHAPES["p"], seed=2, batch=count)
-    _, ours = flow(problem, "p")
-    start = time.process_time()
+    run, ours = flow(problem, "p", save=2)
+    goals = [att_svm(problem[k], "p", run.selected[k]) for k in range(count)]
+    start, ends = time.process_time(), []
     for k in range(count):
         one = problem[k]
-        _, K = span_of_differences(one.X, None)
+        Q, K = span_of_differences(one.X, None)
         data = {"X": one.X, "y": one.y, "v": one.v}
         field, jacobian = linear_field(K, data, LOSSES["logistic"])
 
@@ -118,17 +119,28 @@ def beside_others(count: int) -> None:
 
         far.terminal = True  # type: ignore[attr-defined]
         options = dict(method="Radau", rtol=1e-6, atol=1e-6, events=far)
-        solve_ivp(lambda t, y, f=field: f(y)[0], (0, 40), np.zeros(K.shape[-1]),
-                  jac=lambda t, y, J=jacobian: J(y), **options)  # fmt: skip
+        found = solve_ivp(lambda t, y, f=field: f(y)[0], (0, 40), np.zeros(K.shape[-1]),
+                          jac=lambda t, y, J=jacobian: J(y), **options)  # fmt: skip
+        ends.append(Q @ found.y[:, -1])
     radau = time.process_time() - start
-    print(f"SciPy's Radau on the same compiled field: {radau / ours:.1f} times as long")
-    print(
-        f"diffrax's Kvaerno5, one batch, warm: {diffrax_seconds(problem) / ours:.1f} times as long"
-    )
+    theirs, seconds = diffrax_run(problem)
+    for name, spent, answers in (
+        ("keytokens", ours, run.params),
+        ("SciPy's Radau on the same compiled field", radau, ends),
+        ("diffrax's Kvaerno5, one batch, warm", seconds, theirs),
+    ):
+        errors = [
+            misalignment(w, goal)
+            for w, goal in zip(answers, goals, strict=True)
+            if goal is not None and np.isfinite(w).all()
+        ]
+        norms = np.median([np.linalg.norm(w) for w in answers])
+        print(f"  {name:42s} {1e3 * spent / count:8.1f} ms a problem, norm {norms:.1e}, "
+              f"1 - correlation {np.median(errors):.1e} ({len(errors)} of {count})")  # fmt: skip
 
 
-def diffrax_seconds(problem: Any) -> float:
-    """Seconds of a second call (compiled) for the batch under vmap, to log-norm ~ log 1e5."""
+def diffrax_run(problem: Any) -> tuple[Any, float]:
+    """Ends and seconds of a second call (compiled) for the batch under vmap, to norm ~ 1e5."""
     import diffrax
     import jax
 
@@ -158,8 +170,8 @@ def diffrax_seconds(problem: Any) -> float:
         zeros = jnp.zeros((len(problem), problem.d))
         many(zeros, data).block_until_ready()
         start = time.process_time()
-        many(zeros, data).block_until_ready()
-        return time.process_time() - start
+        ends = many(zeros, data).block_until_ready()
+        return np.asarray(ends)[:, -1], time.process_time() - start
 
 
 def main() -> None:

@@ -24,6 +24,12 @@ BAD = {
         loss=lambda m: jax.numpy.stack([m, m])
     ),
     "loss must be a function of one margin, written with jax.numpy": dict(loss=lambda m: m.no),
+    "loss must return a real number, differentiable in the margin; got int64": dict(
+        loss=lambda m: (m < 0).astype(int)
+    ),
+    "head must return a real number, differentiable in the token; got int64": dict(
+        head=lambda x: jax.numpy.argmax(x)
+    ),
     "loss and head must be left out for a NextTokenProblem": dict(
         problem=words, over="W", loss="linear"
     ),
@@ -71,6 +77,7 @@ METHODS = {
     "step must be positive; got 0": lambda: kt.NormalizedDescent(0.0),
     "ratio must be positive; got -2": lambda: kt.NormalizedDescent(0.1, -2),
     "q must be above 1; got 1": lambda: kt.MirrorDescent(1.0),
+    "q must be a number; got '2'": lambda: kt.MirrorDescent("2"),
     "q must be finite; got inf": lambda: kt.MirrorDescent(np.inf),
     "norm must be positive; got 0": lambda: kt.GradientFlow(0),
     "radii must hold at least one number, all positive": lambda: kt.RegularizationPath([-1.0]),
@@ -87,6 +94,15 @@ def test_bad_methods_are_named(message):
     with pytest.raises(kt.InputError) as caught:
         METHODS[message]()
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "method", [kt.NormalizedDescent(0.1), kt.GradientFlow(norm=10.0), kt.RegularizationPath([1.0])]
+)
+def test_a_loss_that_is_not_a_number_is_said_to_be(method):
+    run = kt.train(problem, "p", method, steps=3, loss=lambda m: jax.numpy.log(m - 10))
+    assert run.reason is kt.Reason.UNDEFINED
+    assert np.isfinite(run.params).all()
 
 
 def test_the_users_own_precision_stays():

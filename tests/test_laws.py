@@ -166,7 +166,12 @@ def test_bad_input_is_named() -> None:
         (lambda: kt.equivalent_method(kt.GradientDescent(lambda k, r: 1.0), u), "step must be a n"),
         (lambda: kt.growth_law(run, kt.GradientFlow()), "method must be normalised, mirror or"),
         (lambda: kt.growth_law(run, kt.GradientDescent()), "margin must be a number; got None"),
+        (lambda: kt.growth_law(run, kt.NormalizedDescent(lambda k, r: 1.0)), "step must be a n"),
         (lambda: kt.early_law([[1, 0]], [2], 1.0), "y must hold labels +1 or -1"),
+        (lambda: kt.early_law([[1, 0], [0, 0]], [1, 1], 1.0), "counts must be zero or positive"),
+        (lambda: kt.early_law([[1, 0]], [1], np.nan), "eta must be finite"),
+        (lambda: kt.key_inequality(problem, [1.0] * 5, [1.0] * 6), "points of p must have shape"),
+        (lambda: kt.key_inequality(problem, [1.0] * 6, [1.0] * 5), "direction must have shape"),
         (lambda: kt.key_inequality(problem, [1.0] * 6, [1.0] * 6, over="vp"), "over must be one"),
     ]
     for call, message in cases:

@@ -61,6 +61,17 @@ def test_batches_extend_each_other() -> None:
     assert np.allclose(np.linalg.norm(five.X, axis=-1), 1)
 
 
+def test_a_batch_is_walked_through_and_indexed_from_either_end() -> None:
+    batch = kt.random_problem(seed=3, batch=3)
+    assert [np.array_equal(one.X, X) for one, X in zip(batch, batch.X, strict=True)] == [True] * 3
+    assert np.array_equal(batch[-1].X, batch[2].X)
+    for k in (3, -4):
+        with pytest.raises(kt.InputError, match="index must"):
+            batch[k]
+    with pytest.raises(kt.InputError, match="seed must be at least 0"):
+        kt.random_problem(seed=-1)
+
+
 def test_keys_are_what_attention_sees() -> None:
     W = np.eye(4)[:, :2]
     tokens = np.arange(24.0).reshape(2, 3, 4)

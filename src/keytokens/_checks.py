@@ -97,6 +97,8 @@ def boolean_array(name: str, value: object) -> Booleans:
 def number(name: str, value: object) -> float:
     """A finite real number."""
     try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
         result = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise_input(name, "be a number", repr(value))

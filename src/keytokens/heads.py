@@ -25,6 +25,9 @@ class ReluHead:
     def __post_init__(self) -> None:
         object.__setattr__(self, "A", check.float_array("A", self.A, 2))
 
+    def __repr__(self) -> str:
+        return f"ReluHead(m={self.A.shape[0]}, d={self.A.shape[1]})"
+
     def __call__(self, x: Any) -> Any:
         jax = require("jax", "lab")
         return jax.numpy.sum(jax.nn.relu(self.A @ x))
@@ -44,6 +47,9 @@ class MLPHead:
             value = check.float_array(name, getattr(self, name), 1)
             check.shape(name, value, self.A.shape[:1], "(m,)")
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"MLPHead(m={self.A.shape[0]}, d={self.A.shape[1]})"
 
     def __call__(self, x: Any) -> Any:
         jnp = require("jax", "lab").numpy
@@ -66,3 +72,5 @@ def check_head(head: object, d: int) -> None:
     if getattr(out, "shape", None) != ():
         came = getattr(out, "shape", type(out).__name__)
         raise_input("head", "return one number for one pooled token", f"shape {came}")
+    if out.dtype.kind != "f":
+        raise_input("head", "return a real number, differentiable in the token", out.dtype)

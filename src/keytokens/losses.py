@@ -103,6 +103,8 @@ def _check_scalar(jax: Any, function: Callable[[Array], Array]) -> None:
     if getattr(out, "shape", None) != ():
         came = getattr(out, "shape", type(out).__name__)
         raise_input("loss", "return one number for one margin", f"shape {came}")
+    if out.dtype.kind != "f":
+        raise_input("loss", "return a real number, differentiable in the margin", out.dtype)
 
 
 @dataclass(frozen=True)

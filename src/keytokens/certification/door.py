@@ -12,6 +12,7 @@ from keytokens.certification.certificate import Certificate
 from keytokens.certification.dense import judge
 from keytokens.dynamics.trajectory import Trajectory
 from keytokens.errors import raise_input
+from keytokens.heads import check_head
 from keytokens.problem import EmbeddingProblem, NextTokenProblem, TokenProblem
 
 
@@ -51,6 +52,7 @@ def certify(
         raise_input(
             "problem", "be a token, embedding or next-token problem", type(problem).__name__
         )
+    check_head(head, problem.d)
     options = {"over": over, "threshold": threshold, "norm": norm, "loss": loss, "head": head}
     if problem.batch is None:
         return _one(problem, answer, **options)
@@ -61,7 +63,7 @@ def certify(
 def _check_batch(answer: Any, batch: int) -> None:
     """One answer for each problem."""
     if isinstance(answer, Trajectory):
-        lengths = [answer.batch]
+        lengths = [answer.batch or 1]
     else:
         arrays = answer.values() if isinstance(answer, dict) else [answer]
         lengths = [len(np.atleast_1d(a)) for a in arrays]

@@ -72,8 +72,11 @@ def key_inequality(
     from keytokens.dynamics.flow_fields import linear_field
 
     phi = _features(problem, over)
-    points = check.float_array("p", p).reshape(-1, phi.shape[-1])
-    goal = check.float_array("direction", direction).ravel()
+    shape = problem.keys.shape[-1:] if over == "p" else 2 * problem.X.shape[-1:]
+    points, goal = check.float_array("p", p), check.float_array("direction", direction)
+    check.shape("direction", goal, shape)
+    check.shape("points of p", points[(0,) * (points.ndim - len(shape))], shape)
+    points, goal = points.reshape(-1, phi.shape[-1]), goal.ravel()
     data: dict[str, Any] = {"X": problem.X, "y": problem.y, "v": problem.v}
     data |= {} if problem.mask is None else {"mask": problem.mask}
     field, _ = linear_field(phi, data, loss_of(loss))
@@ -103,6 +106,8 @@ def growth_law(run: Trajectory, method: Any, margin: float | None = None) -> Law
 
     normalised descent, (step * t)^(1 / (q - 1)) for mirror descent (the l_q norm). Leading order.
     """
+    if callable(getattr(method, "step", None)):
+        raise_input("step", "be a number here", "a function")
     t = np.maximum(np.asarray(run.steps, dtype=np.float64), 1.0)
     if isinstance(method, NormalizedDescent):
         return Law(method.step * t, run.norms)
@@ -164,10 +169,14 @@ class EarlyLaw:
     da: Floats
     tilt: Floats
 
+    def __repr__(self) -> str:
+        return f"EarlyLaw(V={len(self.alpha)}, tilt_share={self.tilt_share:.3g})"
+
     @property
     def tilt_share(self) -> float:
         """||tilt|| / ||da||: near 0 the curve is even in alpha, near 1 and above it is tilted."""
-        return float(np.linalg.norm(self.tilt) / np.linalg.norm(self.da))
+        size = float(np.linalg.norm(self.da))
+        return float(np.linalg.norm(self.tilt)) / size if size > 0 else 0.0
 
 
 def early_law(counts: Any, y: Any, eta: float, delta: float = 1.0, v_norm: float = 1.0) -> EarlyLaw:
@@ -181,6 +190,11 @@ def early_law(counts: Any, y: Any, eta: float, delta: float = 1.0, v_norm: float
     N, y = csr_array(counts, dtype=np.float64), check.float_array("y", y, 1)
     check.shape("y", y, (N.shape[0],), "(n,)")
     check.signs("y", y)
+    check.positive("eta", eta)
+    check.number("delta", delta)
+    check.positive("v_norm", v_norm)
+    if (N.data < 0).any() or (N.sum(axis=1) <= 0).any():
+        raise_input("counts", "be zero or positive, with a token in every sentence", "a bad row")
     w = N.multiply(1 / np.asarray(N.sum(axis=1))[:, None]).tocsr()
     alpha = w.T @ y / len(y)
     value = eta / 2 * v_norm**2 * alpha

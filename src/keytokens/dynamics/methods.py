@@ -70,6 +70,11 @@ class RegularizationPath:
         check.non_negative("least", self.least)
         self._check_cone(radii)
 
+    def __repr__(self) -> str:
+        radii = np.asarray(self.radii)
+        cone = "" if self.axis is None else f", within {self.angle:g} of an axis"
+        return f"RegularizationPath({len(radii)} radii to {radii[-1]}{cone})"
+
     def check_over(self, over: str) -> None:
         """Cones are for p and W, pairs of radii for vp."""
         if over != "vp" and np.ndim(self.radii) == 2:

@@ -15,7 +15,7 @@ from keytokens.dynamics.kinds import KINDS, Problem, with_batch
 from keytokens.dynamics.methods import METHODS, Method, RegularizationPath
 from keytokens.dynamics.starts import blocks_at_start
 from keytokens.dynamics.steps import NormalizedDescent, PolyakDescent
-from keytokens.dynamics.trajectory import Parameters, Trajectory, bare
+from keytokens.dynamics.trajectory import Parameters, Reason, Trajectory, bare
 from keytokens.errors import raise_input
 from keytokens.heads import Head, check_head
 from keytokens.losses import Loss, loss_of
@@ -145,6 +145,10 @@ def _trajectory(job: Job, outcome: Outcome, batch: int | None) -> Trajectory:
     """Norms, losses and final attention of the saved points; the batch axis only if asked for."""
     over, path = job.model.over, outcome.path
     losses, attention = _measured(job, outcome)
+    lost = [bool(np.isnan(row).any()) for row in losses]
+    reasons = tuple(
+        Reason.UNDEFINED if nan else r for nan, r in zip(lost, outcome.reasons, strict=True)
+    )
     drop: Callable[[Any], Any] = (lambda a: a) if batch is not None else (lambda a: a[0])
     return Trajectory(
         over=over,
@@ -155,7 +159,7 @@ def _trajectory(job: Job, outcome: Outcome, batch: int | None) -> Trajectory:
         losses=drop(losses),
         attention=drop(attention),
         selected=drop(attention.argmax(axis=-1)),
-        reason=outcome.reasons if batch is not None else outcome.reasons[0],
+        reason=reasons if batch is not None else reasons[0],
     )
 
 

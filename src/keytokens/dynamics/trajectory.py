@@ -26,6 +26,7 @@ class Reason(Enum):
         "(or correct best_loss)"
     )
     UNSETTLED = "the solver gave up before its tolerance was met; this is its last point"
+    UNDEFINED = "the loss is not a number at points of this run: see `losses`"
     CONVERGED = "converged to a finite minimiser"
     CANCELLED = "the inputs' pulls cancel to rounding while the norm still grows"
 

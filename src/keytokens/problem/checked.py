@@ -1,5 +1,6 @@
 """What all problems share: fields set once, checked against one leading batch axis, and files."""
 
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -37,9 +38,14 @@ class Checked:
         if self.batch is None:
             came = f"{self._lead} of shape {getattr(self, self._lead).shape}"
             raise_input("problem", "have a batch axis to be indexed", came)
-        index = check.indices("index", k, self.batch, "problem")
+        if not -self.batch <= check.integer("index", k, least=-self.batch) < self.batch:
+            raise_input("index", f"lie in [0, {self.batch})", k)
         parts = self._arrays()
-        return type(self)(**{name: a if a is None else a[index] for name, a in parts.items()})
+        return type(self)(**{name: a if a is None else a[k] for name, a in parts.items()})
+
+    def __iter__(self) -> Iterator[Self]:
+        """The problems of a batch, one after the other."""
+        return (self[k] for k in range(len(self)))
 
     def _arrays(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]

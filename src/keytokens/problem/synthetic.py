@@ -82,7 +82,7 @@ def orthonormal_problem(
     _at_least_one(n=n, T=T, d=d)
     if d < max(n, T):
         raise_input("d", f"be at least max(n, T) = {max(n, T)}", d)
-    rng = np.random.default_rng((seed, 0))
+    rng = np.random.default_rng((check.integer("seed", seed), 0))
     X = np.stack([_orthonormal(rng, T, d) for _ in range(n)])
     y, v = rng.choice([-1.0, 1.0], size=n), unit(rng.standard_normal(d))
     problem = TokenProblem(X, y, v, _orthonormal(rng, n, d))
@@ -113,7 +113,7 @@ def embedding_problem(
         check.integer(name, size)
     if not (positive + partly + irrelevant and negative + partly + irrelevant):
         raise_input("the vocabulary", "hold tokens for both labels", sizes)
-    rng = np.random.default_rng((seed, 0))
+    rng = np.random.default_rng((check.integer("seed", seed), 0))
     posterior = _posteriors(**sizes)
     y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
     ids = np.stack([_sentence(rng, posterior if label > 0 else 1 - posterior, T) for label in y])
@@ -142,6 +142,7 @@ def _embedding(rng: Any, V: int, d: int | None) -> tuple[Floats, Floats]:
 
 def _drawn(draw: Callable[[Any], tuple[Any, ...]], seed: int, batch: int | None) -> TokenProblem:
     """One problem, or a batch of them, from a generator each."""
+    check.integer("seed", seed)
     parts = [draw(np.random.default_rng((seed, k))) for k in range(batch or 1)]
     if batch is None:
         return TokenProblem(*parts[0])
