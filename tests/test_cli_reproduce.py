@@ -1,6 +1,7 @@
 """keytokens reproduce: lists, runs, resumes, and says what it found."""
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,15 @@ def test_one_figure_end_to_end_and_again_without_computing(tmp_path: Path) -> No
     assert second.output == first.output
     assert {p: p.read_bytes() for p in files} == files
     assert {p: p.stat().st_mtime_ns for p in cells} == cells
+
+
+def test_a_missing_extra_is_named_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jax", None)  # as if it were not installed
+    done = call("one-input", "--quick", "--out", tmp_path)
+    assert "pip install 'keytokens[lab]'" in str(done.exception)
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_failure_leaves_the_page_of_the_others(

@@ -35,6 +35,7 @@ def command(
 
     Finished cells are kept: after Ctrl-C the same command goes on where it stopped.
     """
+    from keytokens._extras import require
     from keytokens.experiments import EXPERIMENTS, experiment, run_experiments
     from keytokens.report.page import write_report
 
@@ -44,6 +45,8 @@ def command(
     if out is None:
         raise click.UsageError("--out DIR must be given; got nothing.")
     chosen = [experiment(name) for name in names or EXPERIMENTS]
+    for module in ("jax", "matplotlib"):  # said now, not after the first cells
+        require(module, "lab")
     data = data or _files_of_environment()
     able = [e for e in chosen if data or not e.needs_data]
     for e in chosen:
