@@ -247,16 +247,17 @@ def part_frontier() -> None:
     train, test = imdb()
     rows = []
     for order in (1, 2, 3):
-        for dial in (0.0, 0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.6, 0.65, 0.8, 1.0):
+        for dial in (0.0, 0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.6, 0.63, 0.65, 0.8, 1.0):
             model = kt.KeyTokenClassifier(ngrams=(1, order), selectivity=dial).fit(*train)
             counts = model.counts(test[0])
             right = float((model.core_.predict(counts) == test[1]).mean())
             effective = effective_tokens(model.scores_, counts).mean()
             carry = carrying(model.scores_, counts).mean()
+            seen = effective_tokens(model.scores_, model.counts(train[0][:3000])).mean()
             rows.append((order, dial, effective, carry, right))
             print(
-                f"{order}-grams  dial {dial:.2f}  {effective:6.1f} effective  "
-                f"{carry:6.1f} carry 80 %  {right:.4f}",
+                f"{order}-grams  dial {dial:.2f}  {effective:6.1f} effective "
+                f"({seen:5.1f} in training)  {carry:6.1f} carry 80 %  {right:.4f}",
                 flush=True,
             )
     drawing().frontier(rows, OUT / "frontier.png")

@@ -180,6 +180,15 @@ def test_plain_lines_are_texts(tmp_path: Path) -> None:
     assert read_table(path, label=False).texts == ["one", "", "two"]
 
 
+def test_semicolons_where_they_part_the_columns_asked_for(tmp_path: Path) -> None:
+    content = 'id;text;label\n1;"good; very, very good";1,5\n2;"bad, bad";0,5\n'
+    table = read_table(written(tmp_path / "sheet.csv", content))
+    assert table.texts == ["good; very, very good", "bad, bad"]
+    assert table.labels.tolist() == ["1,5", "0,5"]
+    lines = written(tmp_path / "lines.csv", "good; very good\nbad; so bad\n")
+    assert read_table(lines, text=0, label=False).texts == ["good; very good", "bad; so bad"]
+
+
 def test_fasttexts_lines_under_any_name(tmp_path: Path) -> None:
     path = written(tmp_path / "cooking.train", b"\xef\xbb\xbf__label__a one\n__label__b two\n")
     assert read_table(path).texts == ["one", "two"]

@@ -73,11 +73,11 @@ def _delimited(path: Path, wanted: Wanted, delimiter: str, quoting: Any) -> Sour
     """Rows of fields. Positions (0, 1, ...) instead of names: the file has no header line."""
     # A text may be longer than the csv module's limit, which is one for the whole process.
     csv.field_size_limit(2**31 - 1)
-    with _opened(path) as file:
-        header = tuple(next(csv.reader(file, delimiter=delimiter, quoting=quoting), ()))
-    if not header:
-        raise_input(str(path), "hold rows", "an empty file")
     asked = [wanted.text] if wanted.label is False else [wanted.text, wanted.label]
+    header = _header(path, delimiter, quoting)
+    for other in ";\t":  # as spreadsheets write csv where the comma is a decimal point
+        if not set(asked) <= set(header) and set(asked) <= set(_header(path, other, quoting)):
+            header, delimiter = _header(path, other, quoting), other
     bare = not set(asked) <= set(header) and all(str(column).isdecimal() for column in asked)
     columns = tuple(map(str, range(len(header)))) if bare else header
     hint = " (a file without a header line: give positions, 0 for the first column)"
@@ -87,6 +87,15 @@ def _delimited(path: Path, wanted: Wanted, delimiter: str, quoting: Any) -> Sour
     ]
     rows = _fields(path, delimiter, quoting, len(header), skip=not bare)
     return Source(columns, ((row[places[0]], _at(row, places[1:])) for row in rows), False)
+
+
+def _header(path: Path, delimiter: str, quoting: Any) -> tuple[str, ...]:
+    """The fields of the first line."""
+    with _opened(path) as file:
+        header = tuple(next(csv.reader(file, delimiter=delimiter, quoting=quoting), ()))
+    if not header:
+        raise_input(str(path), "hold rows", "an empty file")
+    return header
 
 
 def _at(row: list[str], place: list[int]) -> str | None:
