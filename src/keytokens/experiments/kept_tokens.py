@@ -168,8 +168,9 @@ def draw(rows: Any) -> Any:
         _draw_gaps(left, several_kept(part), CASES[case])
         _draw_undecided(left, part)
         _draw_shares(right, part)
-    axes[0, 0].legend(loc="lower left", ncols=2)
-    axes[0, 1].legend(frameon=True)
+    names = [axis.get_legend_handles_labels() for axis in axes[0]]
+    handles, labels = ([*left, *right] for left, right in zip(*names, strict=True))
+    figure.legend(handles, labels, loc="outside upper center", ncols=4)
     for axis in axes[-1]:
         axis.set(xticks=range(len(DIMENSIONS)), xticklabels=DIMENSIONS, xlabel="d")
     return figure
@@ -192,7 +193,7 @@ def _draw_undecided(axis: Any, rows: Any) -> None:
     rest = rows.join(decided(rows), on=keys, how="anti").drop_nulls("whole_gap")
     at = [DIMENSIONS.index(d) - 0.25 for d in rest["d"]]
     axis.semilogy(at, rest["whole_gap"], "o", color="0.7", mfc="none", ms=4,
-                  label="W$_{fin}$ + R W$_{dir}$,\nundecided")  # fmt: skip
+                  label="W$_{fin}$ + R W$_{dir}$, undecided")  # fmt: skip
 
 
 def _draw_shares(axis: Any, rows: Any) -> None:

@@ -14,7 +14,7 @@ ANGLE = 0.05  # half-opening of the cones, radians: every other token stays belo
 RADII = np.geomspace(8, 800, 25)
 # Selected token and scores of the one-input problem: the cone around p^mm of token 1.
 CONES = {"locally optimal": (0.9, 0.0), "outscored by a support token": (0.5, 1.0)}
-HEADS = 6  # random problems with a nonlinear head
+HEADS = 6  # random problems under a nonlinear head
 
 RATIOS = (0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0)
 REACHES = (4.0, 8.0, 16.0, 32.0)
@@ -43,10 +43,10 @@ def _cone_rows(case: str) -> list[dict[str, Any]]:
 def _head_rows(rng: np.random.Generator) -> list[dict[str, Any]]:
     """psi = sum relu(A .) is convex: under y = +1, mixing tokens costs at least linearly."""
     rows = []
+    head = kt.ReluHead(rng.standard_normal((8, 8)) / 8)  # one for all: it is compiled once
     for k in range(HEADS):
         drawn = kt.random_problem(3, 4, 8, seed=int(rng.integers(2**31)))
         one = kt.TokenProblem(drawn.X, np.ones(3), drawn.v)
-        head = kt.ReluHead(rng.standard_normal((8, 8)) / 8)
         best = [[float(head(x)) for x in tokens] for tokens in one.X]
         method = kt.RegularizationPath(RADII)
         rows += _path_rows(one, method, np.argmax(best, axis=1), k, head)

@@ -21,7 +21,7 @@ SCORES = {"global": [[1.0, 0.9, 0.9]], "local": [[1.0, 0.9, 0.0]]}
 STARTS = (1.0, 0.5, 0.0, -0.5, -1.0, -1.5)  # p(0) = (0, y)
 TEXTBOOK = {"textbook float32": "C3", "textbook float64": "C4"}
 # Where each token's score stands, in points: the side of the plane that no path crosses.
-PLACES = {"global": ((9, -3), (-14, 9), (9, -3)), "local": ((-40, -3), (9, 6), (-38, -3))}
+PLACES = {"global": ((9, -3), (-14, 9), (2, -16)), "local": ((-40, -3), (9, 6), (-38, -3))}
 ENDS = {"global": (0, 0, 0, 0, 0, 0), "local": (0, 0, 0, 0, 1, 1)}
 STEPS = 2000
 
