@@ -37,14 +37,14 @@ def run(*arguments: object) -> Any:
 def test_explain_one_text(saved: Path) -> None:
     result = run("explain", saved / "model.kt", "a good film")
     assert result.exit_code == 0
-    assert result.output.startswith("pos (")
+    assert result.output.startswith("decision: pos (")
     assert "whose removal changes it" in result.output
 
 
 def test_explain_standard_input_in_a_pipe(saved: Path) -> None:
     command = [sys.executable, "-m", "keytokens", "explain", str(saved / "model.kt"), "-"]
     done = subprocess.run(command, input="bad film", capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("neg (")
+    assert done.stdout.startswith("decision: neg (")
     assert "\x1b" not in done.stdout
 
 

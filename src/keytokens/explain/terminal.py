@@ -35,7 +35,7 @@ def shown(x: float) -> str:
 def sentences(why: Explanation) -> list[str]:
     """What the explanation says, in a few lines."""
     return [
-        f"{why.label} ({percent(why.probabilities[why.label])}), logit {why.logit:+.4g}"
+        f"decision: {why.label} ({percent(why.probabilities[why.label])}), logit {why.logit:+.4g}"
         + (f" for {why.explained_class}" if why.explained_class != why.label else ""),
         f"attention is spread over {why.effective_tokens:.1f} effective tokens; "
         f"80 % of the contributions lie on {why.tokens_carrying(0.8)}",

@@ -53,7 +53,7 @@
     }));
     const to = from + rows.length;
     byId("vocabulary-count").textContent = found.length
-      ? (from + 1) + "–" + to + " of " + found.length : "nothing found";
+      ? (from + 1) + "–" + to + " of " + found.length.toLocaleString("en") : "nothing found";
     byId("vocabulary-back").disabled = page === 0;
     byId("vocabulary-next").disabled = to >= found.length;
   }
