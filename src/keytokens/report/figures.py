@@ -14,6 +14,7 @@ _STYLE = {
     "savefig.dpi": 150,
     "savefig.facecolor": "white",
     "figure.constrained_layout.use": True,
+    "figure.constrained_layout.h_pad": 0.08,  # inches: no title at the very edge
     "font.family": "DejaVu Sans",  # ships with matplotlib: the same everywhere
     "font.size": 9,
     "axes.spines.top": False,
