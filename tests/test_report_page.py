@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import Open
 
 import keytokens as kt
 from keytokens.experiments import Experiment, at_least, at_most, run_experiment
@@ -162,3 +163,24 @@ def test_style_is_left_behind(tmp_path: Path) -> None:
     with figures.style():
         assert matplotlib.rcParams["svg.hashsalt"] == "keytokens"
     assert matplotlib.rcParams["font.size"] == before
+
+
+def wide(rows: Any) -> Any:
+    figure = drawn(rows)
+    figure.set_size_inches(9, 3)
+    return figure
+
+
+def test_in_a_browser_the_figure_is_legible_and_the_rows_can_be_saved(
+    tmp_path: Path, opened: Open
+) -> None:
+    run_experiment(experiment(draw=wide), tmp_path)
+    html = write_report(tmp_path).read_text()
+    for width, least in ((380, 600), (1200, 800)):
+        page = opened(html, viewport={"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        image = "document.querySelector('figure img')"
+        assert page.evaluate(f"{image}.complete && {image}.width") > least
+        with page.expect_download() as saved:
+            page.click("a[download]")
+        assert saved.value.path().read_bytes() == (tmp_path / "line" / "rows.csv").read_bytes()
