@@ -59,6 +59,7 @@ def test_three_classes_have_no_bounds_and_say_so() -> None:
     assert all(np.isnan(score.comprehensiveness_normalised) for score in found.scores)
     assert "TF-IDF + LR: needs a training set" in found.left_out
     assert " - " in str(found)
+    assert any(reason.startswith("0-1:") for reason in found.left_out)
 
 
 def test_mask_logits_are_the_models() -> None:

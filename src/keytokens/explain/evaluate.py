@@ -159,6 +159,8 @@ def _compare(
     else:
         left_out.append("LIME, SHAP: ask for them with a number of texts")
     bench = _Bench(Case(model.scores_, whys.counts, train, seed), whys, human)
+    if bench.bounds is None:
+        left_out.append("0-1: the best and worst sets are exact for one map and two classes")
     found: list[Score] = []
     for name, explainer in chosen.items():
         try:
