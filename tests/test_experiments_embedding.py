@@ -82,6 +82,15 @@ def test_drawn_sentences_hold_what_was_asked() -> None:
     assert counts[plus][:, corpus.kinds == "negative"].sum() == 0
 
 
+def test_paired_sentences_leave_irrelevant_tokens_without_a_sign() -> None:
+    for uneven in (False, True):
+        corpus = drawn(np.random.default_rng(1), n=40, T=8, partly=0, uneven=uneven, paired=True)
+        alpha = signed_frequency(corpus.counts, corpus.y)
+        assert (corpus.lengths == 8).all()
+        assert np.abs(alpha[corpus.kinds == "irrelevant"]).max() < 1e-15
+        assert (alpha[corpus.kinds == "positive"] > 0).sum() > 1
+
+
 def test_reviews_are_split_and_empty_texts_left_out(data: Path) -> None:
     train, test = read_reviews(str(data))
     assert (len(train.y), len(test.y)) == (119, 40)

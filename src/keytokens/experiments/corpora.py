@@ -52,11 +52,13 @@ def drawn(
     partly: int = 6,
     uneven: bool = False,
     scale: int = 1,
+    paired: bool = False,
 ) -> Corpus:
     """n sentences: 4 completely positive, 4 completely negative, `partly` partly predictive tokens
     (P(+|s) = .2, .8, .3, .7, ...), the rest of 38 irrelevant. uneven: token k of its kind is drawn
     with weight 1 / (1 + k // 2), so that two tokens of opposite signs stay equally frequent.
-    scale: so many times the tokens, but for the partly predictive ones.
+    scale: so many times the tokens, but for the partly predictive ones. paired: sentences 2k and
+    2k + 1, of opposite labels, share their irrelevant tokens, whose alpha is then exactly 0.
     """
     sizes = {"positive": 4 * scale, "negative": 4 * scale, "partly": partly,
              "irrelevant": 30 * scale - partly}  # fmt: skip
@@ -74,6 +76,9 @@ def drawn(
         fill = weight * (posterior if label > 0 else (posterior > 0) * (1 - posterior))
         for chance, size in ((key, important), (fill, T - important)):
             np.add.at(counts[i], rng.choice(len(kinds), size=size, p=chance / chance.sum()), 1.0)
+        if paired and i % 2:
+            idle = kinds == "irrelevant"
+            counts[i, idle] = counts[i - 1, idle]
     words = [f"{kind} {k}" for kind, k in zip(kinds, rank, strict=True)]
     return Corpus(sparse.csr_array(counts), y, np.array(words), kinds)
 
