@@ -24,6 +24,7 @@ REASONS = (Reason.STEPS, Reason.STATIONARY, Reason.STALLED, Reason.NOT_FINITE)
 LOGISTIC, EXPONENTIAL, LINEAR = 0, 1, 2
 _LOSS_CODES = {"logistic": LOGISTIC, "exponential": EXPONENTIAL, "linear": LINEAR}
 _MOST_ROWS = 512  # beyond, the Gram matrix costs more than the rows
+_LARGEST = 1e308  # of logits
 _ORDINARY = 1e30  # sizes within its inverse and it: squares of products stay in range
 
 
@@ -287,10 +288,10 @@ def _move(
     if total == 0.0 or (normalized and square <= 0.0):
         return STATIONARY
     size = step / np.sqrt(square) if normalized else step * np.exp(exponent)
-    farthest = abs(size * total)
+    wild = 0  # counted, not searched for: the compiler makes vector instructions of it
     for r in range(len(da)):
-        farthest = max(farthest, abs(size * change[r]) + (abs(a[r]) if a[r] > -np.inf else 0.0))
-    if not np.isfinite(farthest):
+        wild += (abs(a[r] - size * change[r]) >= _LARGEST) & (a[r] > -np.inf)
+    if wild or not np.isfinite(size * total):
         return NOT_FINITE
     moved = 0
     for r in range(len(da)):
