@@ -500,3 +500,10 @@ def test_what_a_review_says_is_text_in_the_figure(tmp_path: Path) -> None:
 
 def test_marks_stand_in_quotation_marks() -> None:
     assert [words.marked(w) for w in (".", "don't", "7")] == ["“.”", "don't", "7"]
+
+
+def test_the_heaviest_tokens_fit_their_column() -> None:
+    assert (
+        reviews_figures.fitting("good 0.50  bad 0.25  dull 0.25", most=22) == "good 0.50  bad 0.25"
+    )
+    assert reviews_figures.fitting("unbelievable 1.00", most=5) == "unbelievable 1.00"

@@ -21,6 +21,7 @@ RATIOS = (
     "|mean label|",
     "spread of lengths over their mean",
 )
+PURE = "select a pure token where there is one"
 FEASIBLE = "feasible, 1, or not, 0"
 RULES = ("signed frequency", "posterior difference")
 
@@ -177,9 +178,10 @@ def draw(rows: Any) -> dict[str, Any]:
     facts = rows.columns[rows.columns.index("sentences") : rows.columns.index("feasible")]
     body = [[_figure(name, value) for value in part[name]] for name in facts]
     body += [list(map(_answer, rows.filter(rows["rule"] == r)["feasible"])) for r in RULES]
+    body.append([_answer(value) for value in part["pure feasible"]])
     figure, axis = pyplot.subplots(figsize=(9.6, 0.22 * (len(body) + 1)))
     axis.axis("off")
-    labels = [*facts, *(f"select the largest y · {rule}" for rule in RULES)]
+    labels = [*facts, *(f"select the largest y · {rule}" for rule in RULES), PURE]
     place: Any = (0.38, 0, 0.62, 1)
     cells = axis.table(body, rowLabels=labels, colLabels=list(_names(part)), cellLoc="center",
                        edges="horizontal", bbox=place)  # fmt: skip
@@ -211,7 +213,9 @@ def _figure(name: str, value: float) -> str:
     return f"{value:,.0f}" if value > 1e3 else f"{value:.3g}"
 
 
-def _answer(feasible: float) -> str:
+def _answer(feasible: float | None) -> str:
+    if feasible is None:
+        return "there is none"
     return "feasible, certified" if feasible else "infeasible, with a proof"
 
 

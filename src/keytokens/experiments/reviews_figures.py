@@ -151,11 +151,19 @@ def read(rows: Any, stages: Mapping[str, str]) -> Any:
             right = row["label"] * row["logit"] > 0
             _line(axis, 0.02, top + j, stages[row["stage"]])
             _line(axis, 0.155, top + j, f"{row['logit']:+.2f}", color="C0" if right else "C1")
-            _line(axis, 0.215, top + j, row["word"])
-            _line(axis, 0.56, top + j, row["passage"])
+            _line(axis, 0.21, top + j, fitting(row["word"]))
+            _line(axis, 0.57, top + j, row["passage"])
     return figure
+
+
+def fitting(words: str, most: int = 54) -> str:
+    """As many of the heaviest tokens as the column holds; at least one."""
+    kept = words.split("  ")
+    while len("  ".join(kept)) > most and len(kept) > 1:
+        kept.pop()
+    return "  ".join(kept)
 
 
 def _line(axis: Any, x: float, y: float, text: str, **kind: Any) -> None:
     plain = shown(text.replace("<br />", " ").replace("\n", " "))
-    axis.text(x, y, plain, fontsize=7.4, va="center", parse_math=False, **kind)
+    axis.text(x, y, plain, fontsize=7, va="center", parse_math=False, **kind)
