@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from keytokens.embedding.concentration import effective_tokens
 from keytokens.embedding.corpus import Corpus, from_scores, prior_logits, retempered, to_scores
-from keytokens.embedding.heldout import held_out_rows, row_losses, temperature
+from keytokens.embedding.heldout import Watch, held_out_rows, row_losses, temperature
 from keytokens.embedding.joint import (
     JointOptions,
     continue_joint,
@@ -158,6 +158,26 @@ def test_the_dial_turns_with_several_maps_and_without_cls(how: dict) -> None:
     effective = [effective_tokens(one, corpus.counts).mean() for one in (even, sharp)]
     assert effective[1] < effective[0] / 2
     assert (logits(sharp, corpus.counts).argmax(axis=1) == corpus.labels).mean() > 0.85
+
+
+@pytest.mark.parametrize(("patience", "stops", "best"), [(3, 4, 1), (4, 9, 5)])
+def test_patience_waits_for_a_loss_that_rises_before_it_falls(
+    patience: int, stops: int, best: int
+) -> None:
+    target = np.array([1.0, 1.0, 1.0, -1.0])
+    watch = Watch(Seen(), target, np.ones(4), patience)
+    for k, sure in enumerate([3.0, 1.0, 1.0, 1.0, 5.0, 1.0, 1.0, 1.0, 1.0], start=1):
+        watch.loss.f = np.array([[sure], [sure], [sure], [1.0]])  # calibrated loss falls with sure
+        if watch(k, np.full(1, float(k))):
+            break
+    assert (k, watch.answer().iterations) == (stops, best)
+    assert watch.x == [best]
+
+
+class Seen:
+    """A loss that has computed what it is told."""
+
+    f: np.ndarray
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from keytokens._checks import Booleans, Floats
 from keytokens.embedding.kernels import CountLoss
 
-_PATIENCE = 3  # iterations without a lower held-out loss before the search stops
+PATIENCE = 3  # iterations without a lower held-out loss before the search stops
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,10 @@ class Watch:
     calibration an overconfident early iterate would look worse than it ranks.
     """
 
-    def __init__(self, loss: CountLoss, target: Floats, weight: Floats) -> None:
+    def __init__(
+        self, loss: CountLoss, target: Floats, weight: Floats, patience: int = PATIENCE
+    ) -> None:
+        self.patience = patience
         self.held = np.flatnonzero(weight)
         self.loss, self.target = loss, target[self.held]
         self.weight = weight[self.held] / weight.sum()
@@ -68,7 +71,7 @@ class Watch:
             accuracy = float(self.weight @ hits(f, self.target))
             self.x = x
             self.best = HeldOut(iteration, loss, accuracy, len(self.held), tau)
-        return iteration >= self.best.iterations + _PATIENCE
+        return iteration >= self.best.iterations + self.patience
 
     def answer(self) -> HeldOut:
         """The best iterate; the first one where the search never moved."""

@@ -19,12 +19,13 @@ from numba import njit
 from keytokens._checks import Floats
 from keytokens.embedding.corpus import Corpus, Fitted, from_scores, to_scores
 from keytokens.embedding.frequencies import log_ratio
-from keytokens.embedding.heldout import HeldOut, Watch, held_out_rows, temperature
+from keytokens.embedding.heldout import PATIENCE, HeldOut, Watch, held_out_rows, temperature
 from keytokens.embedding.kernels import CountLoss, Layout, Rows
 from keytokens.embedding.lbfgs import Minimum, minimise
 from keytokens.embedding.scores import AttentionScores
 
 _CONTINUED = 30  # iterations on further rows
+_PATIENT = 8  # a sharp model's held-out loss may rise for some iterations before it falls for good
 _STEP, _BETWEEN = 2.0, 2  # how much sharper the rounds on the way are, and how many at most
 
 
@@ -217,7 +218,8 @@ def _try_held_out(corpus: Corpus, rows: Rows, rounds: list[JointOptions]) -> lis
     scores = None
     for one in rounds:
         problem = joint_problem(inside, rows, one, scores)
-        watch = Watch(problem.loss, corpus.target, np.where(held, corpus.weight, 0.0))
+        patience = PATIENCE if scores is None else _PATIENT
+        watch = Watch(problem.loss, corpus.target, np.where(held, corpus.weight, 0.0), patience)
         start = _start(problem, one)
         minimise(problem, start, one.iterations, one.tolerance, watch=watch)
         best = start if watch.x is None else watch.x
