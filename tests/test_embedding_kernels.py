@@ -91,10 +91,12 @@ def test_saturated_gradients_keep_their_relative_precision(scale: float) -> None
     assert np.isfinite(gradient).all()
 
 
-def test_a_wide_span_takes_the_row_by_row_shift() -> None:
-    loss, theta, case = random_case(scale=1.0)
-    theta[:, 0] *= 1000
-    assert kernels.exponentiate(theta, 1)[1] is False
+@pytest.mark.parametrize("scale", [1e3, 1e4])
+@pytest.mark.parametrize("shape", [name for name in SHAPES if name != "no cls"])
+def test_a_wide_span_takes_the_row_by_row_shift(shape: str, scale: float) -> None:
+    loss, theta, case = random_case(**SHAPES[shape])
+    theta[:, : case[3].n_maps] *= scale
+    assert kernels.exponentiate(theta, case[3].n_maps)[1] is False
     value, gradient = loss(theta)
     assert value == pytest.approx(dense_loss(theta, *case), rel=1e-12)
     assert np.abs(gradient - dense_gradient(theta, *case)).max() <= 1e-12
@@ -125,16 +127,18 @@ def test_weight_zero_rows_only_get_their_f() -> None:
     assert np.allclose(gradient, small(theta)[1], rtol=1e-12, atol=1e-17)
 
 
-def test_same_bits_whatever_the_threads() -> None:
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_same_bits_whatever_the_threads(outputs: int) -> None:
     rng = np.random.default_rng(0)
     counts = sparse.random_array((6000, 400), density=0.1, rng=rng, format="csr")
-    rows, theta = Rows.of(counts), rng.standard_normal((401, 2))
+    layout, bias = Layout.of(outputs), np.zeros(outputs)
+    rows, theta = Rows.of(counts), rng.standard_normal((401, layout.width))
     assert len(rows.blocks) == 4
-    target, weight = rng.choice([-1.0, 1.0], 6000), rng.random(6000)
-    answers = [
-        CountLoss(rows, target, weight, Layout.of(1), np.zeros(1), jobs)(theta)
-        for jobs in (1, 2, 3)
-    ]
+    target, weight = (
+        rng.choice([-1.0, 1.0] if outputs == 1 else [0.0, 1, 2], 6000),
+        rng.random(6000),
+    )
+    answers = [CountLoss(rows, target, weight, layout, bias, jobs)(theta) for jobs in (1, 2, 3, 4)]
     assert len({value for value, _ in answers}) == 1
     assert len({gradient.tobytes() for _, gradient in answers}) == 1
 
