@@ -216,9 +216,9 @@ def _try_held_out(corpus: Corpus, rows: Rows, rounds: list[JointOptions]) -> lis
     inside = replace(corpus, weight=np.where(held, 0.0, corpus.weight))
     answers: list[HeldOut | None] = []
     scores = None
-    for one in rounds:
+    for k, one in enumerate(rounds):
         problem = joint_problem(inside, rows, one, scores)
-        patience = PATIENCE if scores is None else _PATIENT
+        patience = _PATIENT if k > 1 else PATIENCE
         watch = Watch(problem.loss, corpus.target, np.where(held, corpus.weight, 0.0), patience)
         start = _start(problem, one)
         minimise(problem, start, one.iterations, one.tolerance, watch=watch)
