@@ -266,3 +266,15 @@ def test_real_reviews_are_learned(shared_data) -> None:
     fitted = kt.KeyTokenClassifier().fit(train["text"], train["label"])
     assert fitted.score(test["text"].to_list(), test["label"].to_numpy()) > 0.93
     assert fitted.core_.held_out_ is not None
+
+
+def test_short_texts_are_not_as_sure_as_long_ones() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 1], 100)
+    odds = np.where(labels[:, None] == 1, np.linspace(1, 3, 40), np.linspace(3, 1, 40))
+    words = [rng.choice(40, 60, p=p / p.sum()) for p in odds]
+    fitted = kt.KeyTokenClassifier().fit([" ".join(f"w{k}" for k in one) for one in words], labels)
+    assert fitted.predict_proba([""])[0, 1] == pytest.approx(2 / 3, abs=0.1)
+    long = " ".join(f"w{k}" for k in range(20, 40))
+    sizes = fitted.decision_function(["", "w39", "w37 w38 w39", long])
+    assert (np.diff(sizes) > 0).all()

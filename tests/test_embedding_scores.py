@@ -73,6 +73,8 @@ def test_effective_tokens_by_hand() -> None:
     model = kt.AttentionScores(absent, np.array([[[8.0, 1.0, 1.0, 0.0, 0.0]]]), np.zeros(1))
     counts = sparse.csr_array([[1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 0.0, 0.0]])
     assert effective_tokens(model, counts).tolist() == [4.0, 1.0]
+    heavy = kt.AttentionScores(np.append(np.zeros(4), 9.0)[None], model.value, np.zeros(1))
+    assert np.allclose(effective_tokens(heavy, counts), [4.0, 1.0])  # <cls> stands aside
     assert carrying(model, counts, 0.8).tolist() == [1, 1]
     assert carrying(model, counts, 0.95).tolist() == [3, 1]
 

@@ -18,7 +18,7 @@ class SelectionCertificate:
     """The selection of n texts (the heaviest token of each) and its Att-SVM.
 
     selected (n,): columns, -1 for a text without known tokens; weight: mean attention on them;
-    effective: mean 1 / sum s^2; optimal: share of texts whose selected token speaks most for the
+    effective: mean effective tokens; optimal: share of texts whose selected token speaks most for the
     decision; correlation of a with the max-margin logits; solution: the Att-SVM itself.
     """
 

@@ -8,10 +8,14 @@ from keytokens.embedding.scores import AttentionScores, logits, weights
 
 
 def effective_tokens(scores: AttentionScores, counts: sparse.csr_array) -> Floats:
-    """1 / sum_s w_is^2, <cls> among the tokens, averaged over the maps. (n,)"""
-    w, cls = weights(scores, counts)
-    square = np.stack([_row_sums(one**2, counts.indptr) for one in w]) + cls**2
-    return np.divide(1.0, square, out=np.zeros_like(square), where=square > 0).mean(axis=0)
+    """(sum_s w_is)^2 / sum_s w_is^2 over a text's own tokens, averaged over the maps. (n,)
+
+    <cls> stands aside: it is no token of the text, and in short texts it weighs much.
+    """
+    w, _ = weights(scores, counts)
+    total = np.stack([_row_sums(one, counts.indptr) for one in w])
+    square = np.stack([_row_sums(one**2, counts.indptr) for one in w])
+    return np.divide(total**2, square, out=np.zeros_like(square), where=square > 0).mean(axis=0)
 
 
 def carrying(scores: AttentionScores, counts: sparse.csr_array, share: float = 0.8) -> Floats:

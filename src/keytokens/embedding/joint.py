@@ -4,9 +4,11 @@
 
 Logits are free (scale 1, offset 0). A value is b_s = (prior T + S x_s) r_s with r_s the naive-Bayes
 log-ratio of s, where one step on the embedding would send it, and T the mean length of the texts,
-which attention averages over: x = 0 is a cautious naive Bayes, and a token without evidence stays
-there. Large data stop on held-out loss, then all of it is trained for that many iterations; small
-data are trained to convergence.
+<cls> included, which attention averages over: x = 0 is a cautious naive Bayes, and a token without
+evidence stays there. <cls> begins with the weight of a tenth of a mean text, says nothing, and
+moves slowly: it tempers the average over a few tokens, which else speaks as surely as a long text.
+Large data stop on held-out loss, then all of it is trained for that many iterations; small data are
+trained to convergence.
 
 Selective training is further rounds, each about a sharpened copy of the last one's answer.
 """
@@ -36,6 +38,7 @@ class JointOptions:
     prior: float = 0.045
     value_scale: float = 1.0
     least_ratio: float = 0.3
+    cls_share: float = 0.1
     attention_ridge: float = 1.0
     value_ridge: float = 2.0
     selective_ridge: float = 3.0
@@ -160,14 +163,18 @@ def joint_problem(
     """Scales, ridges and the <cls> token for these rows; about a sharpened teacher, if any."""
     layout = Layout.of(corpus.positive.shape[1], options.heads, options.per_class)
     M, total = layout.n_maps, corpus.weight.sum()
-    ratios, length = token_ratios(corpus)[:, list(layout.pair_out)], mean_length(corpus)
+    ratios = token_ratios(corpus)[:, list(layout.pair_out)]
+    cls_weight = max(options.cls_share * mean_length(corpus), 1.0)
+    length = mean_length(corpus) + cls_weight
     S = options.value_scale * length * max(tokens_per_text(corpus), 1.0) ** (1 / 3)
     scale = np.ones((len(ratios) + 1, layout.width))
     scale[:-1, M:] = S * np.sqrt(ratios**2 + options.least_ratio**2)
-    scale[-1, M:] = S
     offset = np.zeros_like(scale)
     offset[:-1, M:] = options.prior * length / options.heads * ratios
-    if not options.cls_token:
+    if options.cls_token:
+        scale[-1, :M], scale[-1, M:] = cls_weight**-2, S * cls_weight**-2
+        offset[-1, :M] = np.log(cls_weight)
+    else:
         offset[-1, :M], scale[-1] = -np.inf, 0.0
     ridge = np.full(layout.width, options.value_ridge / total)
     ridge[:M] = options.attention_ridge / total

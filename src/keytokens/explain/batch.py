@@ -144,10 +144,10 @@ class Explanations(Sequence[Explanation]):
 
     @cached_property
     def effective_tokens(self) -> Floats:
-        """1 / sum_s w_s^2 of every text. (n,)"""
-        own = _row_sums(self.attention**2, self.counts.indptr)
-        squares = own + self._weights[1].mean(axis=0) ** 2
-        return np.divide(1.0, squares, out=np.zeros_like(squares), where=squares > 0)
+        """(sum_s w_s)^2 / sum_s w_s^2 of every text, <cls> aside. (n,)"""
+        total = _row_sums(self.attention, self.counts.indptr)
+        squares = _row_sums(self.attention**2, self.counts.indptr)
+        return np.divide(total**2, squares, out=np.zeros_like(squares), where=squares > 0)
 
     def to_html(self, path: str | Path, limit: int = 200, size: int = 20_000_000) -> None:
         """One self-contained page of the first texts; the page says how many it shows.

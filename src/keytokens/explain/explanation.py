@@ -167,9 +167,13 @@ class Explanation:
 
     @cached_property
     def effective_tokens(self) -> float:
-        """1 / sum_s w_s^2: how many tokens the attention is spread over. <cls> counts as one."""
-        squares = float((self._attention**2).sum())
-        return 1.0 / squares if squares > 0 else 0.0
+        """(sum_s w_s)^2 / sum_s w_s^2: over how many of the text's tokens attention is spread.
+
+        <cls> stands aside.
+        """
+        own = self._attention[:-1]
+        squares = float((own**2).sum())
+        return float(own.sum()) ** 2 / squares if squares > 0 else 0.0
 
     def tokens_carrying(self, share: float = 0.8) -> int:
         """How many distinct tokens carry this share of the sum of |contribution|."""

@@ -246,8 +246,10 @@ const model = (function () {
   }
 
   function effective(why) {
-    const squares = why.attention.reduce(function (sum, x) { return sum + x * x; }, 0);
-    return squares > 0 ? 1 / squares : 0;
+    const own = why.attention.slice(0, -1); // <cls> stands last, and aside
+    const total = own.reduce(function (sum, x) { return sum + x; }, 0);
+    const squares = own.reduce(function (sum, x) { return sum + x * x; }, 0);
+    return squares > 0 ? total * total / squares : 0;
   }
 
   function carrying(why, share) {
