@@ -30,7 +30,7 @@ def growth(rows: Rows, path: Path) -> None:
 def frontier(rows: Rows, path: Path) -> None:
     """Accuracy against effective tokens, (order, dial, effective, carrying, accuracy)."""
     figure, panels = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
-    names = "effective tokens, 1 / sum of s²", "tokens that carry 80 % of the contributions"
+    names = "effective tokens, (Σ s)² / Σ s²", "tokens that carry 80 % of the contributions"
     for column, (axes, name) in enumerate(zip(panels, names, strict=True), start=2):
         for order, colour, sign in zip((1, 2, 3), INK, SIGNS, strict=True):
             own = [row for row in rows if row[0] == order]

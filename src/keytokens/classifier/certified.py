@@ -18,8 +18,8 @@ class SelectionCertificate:
     """The selection of n texts (the heaviest token of each) and its Att-SVM.
 
     selected (n,): columns, -1 for a text without known tokens; weight: mean attention on them;
-    effective: mean effective tokens; optimal: share of texts whose selected token speaks most for the
-    decision; correlation of a with the max-margin logits; solution: the Att-SVM itself.
+    effective: mean effective tokens; optimal: share of texts whose selected token speaks most for
+    the decision; correlation of a with the max-margin logits; solution: the Att-SVM itself.
     """
 
     selected: Integers
