@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from arrays import problem_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,11 +23,6 @@ LIES: dict[str, Lie] = {
 }
 BATCH = kt.random_problem(n=4, T=5, d=8, seed=5, batch=30)
 SELECTED = kt.optimal_tokens(BATCH)
-
-
-def problem_of(X: object, **more: object) -> kt.TokenProblem:
-    X = np.asarray(X, dtype=float)
-    return kt.TokenProblem(X, np.ones(X.shape[:-2]), np.ones((*X.shape[:-3], X.shape[-1])), **more)
 
 
 # solvers that lie
