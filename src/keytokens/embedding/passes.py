@@ -144,7 +144,8 @@ def general_block(
     V, P, K = len(table) - 1, pairs.shape[1], len(bias)
     M = table.shape[1] - P
     grad[:] = 0.0
-    e = np.empty((M, _longest(indptr, lo, hi) + 1))
+    longest = _longest(indptr, lo, hi)
+    e, da = np.empty((M, longest + 1)), np.zeros((M, longest))
     total, top = np.empty(M), np.empty(M, np.int64)
     best, rest, residual = np.empty(P), np.empty(P), np.empty(K)
     loss = 0.0
@@ -158,12 +159,11 @@ def general_block(
             m, k = pairs[0, p], pairs[1, p]
             if not total[m] > 0.0:
                 continue
-            s = columns[top[m]] if top[m] < size else V
-            best[p], rest[p] = table[s, M + p], 0.0
-            for j in range(size + 1):
-                s = columns[j] if j < size else V
-                rest[p] += e[m, j] * (table[s, M + p] - best[p])
-            rest[p] /= total[m]
+            b, own = table[columns[top[m]] if top[m] < size else V, M + p], e[m]
+            mean = own[size] * (table[V, M + p] - b)
+            for j in range(size):
+                mean += own[j] * (table[columns[j], M + p] - b)
+            best[p], rest[p] = b, mean / total[m]
             f[i, k] += best[p] + rest[p]
         if weight[i] == 0.0:
             continue
@@ -172,12 +172,17 @@ def general_block(
             m, k = pairs[0, p], pairs[1, p]
             if not total[m] > 0.0:
                 continue
-            r = residual[k] / total[m]
-            for j in range(size + 1):
-                s = columns[j] if j < size else V
-                pull = e[m, j] * r
-                grad[s, m] += pull * ((table[s, M + p] - best[p]) - rest[p])
+            r, b, mean, own, slopes = residual[k] / total[m], best[p], rest[p], e[m], da[m]
+            for j in range(size):
+                s, pull = columns[j], own[j] * r
+                slopes[j] += pull * ((table[s, M + p] - b) - mean)
                 grad[s, M + p] += pull
+            grad[V, m] += own[size] * r * ((table[V, M + p] - b) - mean)
+            grad[V, M + p] += own[size] * r
+        for m in range(M):
+            for j in range(size):
+                grad[columns[j], m] += da[m, j]
+                da[m, j] = 0.0
     return loss
 
 
