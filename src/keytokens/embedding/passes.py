@@ -125,6 +125,39 @@ def _loss_and_residual(f: Floats, target: float, weight: float, residual: Floats
 
 
 @njit(cache=True, nogil=True)
+def _sum_above(columns: Ints, table: Floats, p: int, best: float, e: Floats) -> float:
+    """sum_j e_j (b_j - best), <cls> last in e."""
+    size, V = len(columns), len(table) - 1
+    total: float = e[size] * (table[V, p] - best)
+    for j in range(size):
+        total += e[j] * (table[columns[j], p] - best)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _pull(
+    columns: Ints,
+    table: Floats,
+    p: int,
+    m: int,
+    best: float,
+    rest: float,
+    r: float,
+    e: Floats,
+    da: Floats,
+    grad: Floats,
+) -> None:
+    """Add one output's share of the gradients; that of the tokens' logits goes to da."""
+    size, V = len(columns), len(table) - 1
+    for j in range(size):
+        s, pull = columns[j], e[j] * r
+        da[j] += pull * ((table[s, p] - best) - rest)
+        grad[s, p] += pull
+    grad[V, m] += e[size] * r * ((table[V, p] - best) - rest)
+    grad[V, p] += e[size] * r
+
+
+@njit(cache=True, nogil=True)
 def general_block(
     indptr: Ints,
     indices: Ints,
@@ -159,11 +192,8 @@ def general_block(
             m, k = pairs[0, p], pairs[1, p]
             if not total[m] > 0.0:
                 continue
-            b, own = table[columns[top[m]] if top[m] < size else V, M + p], e[m]
-            mean = own[size] * (table[V, M + p] - b)
-            for j in range(size):
-                mean += own[j] * (table[columns[j], M + p] - b)
-            best[p], rest[p] = b, mean / total[m]
+            best[p] = table[columns[top[m]] if top[m] < size else V, M + p]
+            rest[p] = _sum_above(columns, table, M + p, best[p], e[m]) / total[m]
             f[i, k] += best[p] + rest[p]
         if weight[i] == 0.0:
             continue
@@ -172,13 +202,8 @@ def general_block(
             m, k = pairs[0, p], pairs[1, p]
             if not total[m] > 0.0:
                 continue
-            r, b, mean, own, slopes = residual[k] / total[m], best[p], rest[p], e[m], da[m]
-            for j in range(size):
-                s, pull = columns[j], own[j] * r
-                slopes[j] += pull * ((table[s, M + p] - b) - mean)
-                grad[s, M + p] += pull
-            grad[V, m] += own[size] * r * ((table[V, M + p] - b) - mean)
-            grad[V, M + p] += own[size] * r
+            r = residual[k] / total[m]
+            _pull(columns, table, M + p, m, best[p], rest[p], r, e[m], da[m], grad)
         for m in range(M):
             for j in range(size):
                 grad[columns[j], m] += da[m, j]
