@@ -164,7 +164,7 @@ def joint_problem(
     layout = Layout.of(corpus.positive.shape[1], options.heads, options.per_class)
     M, total = layout.n_maps, corpus.weight.sum()
     ratios = token_ratios(corpus)[:, list(layout.pair_out)]
-    cls_weight = max(options.cls_share * mean_length(corpus), 1.0)
+    cls_weight = max(options.cls_share * mean_length(corpus), 1.0) if options.cls_token else 0.0
     length = mean_length(corpus) + cls_weight
     S = options.value_scale * length * max(tokens_per_text(corpus), 1.0) ** (1 / 3)
     scale = np.ones((len(ratios) + 1, layout.width))

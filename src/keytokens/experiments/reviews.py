@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from keytokens.classifier import SelectionClassifier
+from keytokens.embedding.concentration import effective_tokens
 from keytokens.embedding.corpus import Fitted
 from keytokens.embedding.finite import FiniteOptions, train_finite
 from keytokens.embedding.frequencies import frequency, posterior_difference, signed_frequency
@@ -72,7 +73,7 @@ def summary(found: Fitted, train: Corpus, test: Corpus, d: int) -> dict[str, Any
     """Accuracy on both parts, how attention is spread, and what the values and logits follow."""
     _, weight, _ = _attention(found.scores, test)
     row, n = _rows(test), len(test.y)
-    effective = 1 / np.bincount(row, weight**2, minlength=n)
+    effective = effective_tokens(found.scores, test.counts)
     heaviest = np.zeros(n)
     np.maximum.at(heaviest, row, weight)
     a, b, alpha, posterior, often = _measured(found.scores, train)
