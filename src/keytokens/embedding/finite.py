@@ -1,23 +1,29 @@
-"""The usual network at width d: E (V+1, d), p (d,), v (d, K) trained as everybody trains it.
+"""The usual network at width d: E (V, d), p (d,), v (d, K) trained as everybody trains it.
 
-    a = E p, b = E v;   dL/dE = dL/da p^T + dL/db v^T,  dL/dp = E^T dL/da,  dL/dv = E^T dL/db
+    B = (p, v_1 .. v_K),  theta = E B^T,  g = dL/dtheta = (dL/da, dL/db)
+    dL/dE = g B,  dL/dB = g^T E
 
-The gradient comes from the counts, so an epoch costs a pass over the non-zeros and a few products
-instead of a gather of n T d numbers; the numbers are the same.
+The gradient g comes from the counts, so an epoch costs a pass over the non-zeros and a few passes
+over E, instead of a gather of n T d numbers; the numbers are the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+from numba import njit
 
 from keytokens._checks import Floats
 from keytokens.embedding.corpus import Corpus, Fitted, to_scores
 from keytokens.embedding.kernels import CountLoss, Layout, Rows
-from keytokens.embedding.rows import one_blas_thread
+from keytokens.embedding.rows import one_blas_thread, run_blocks, tree_sum
 from keytokens.errors import raise_input
 
 Parameters = dict[str, Floats]
+
+_PART = 128  # rows of E a thread takes at a time: changed and read again while in its cache
+_FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
 
 
 @dataclass(frozen=True)
@@ -43,50 +49,94 @@ def initial(V: int, K: int, options: FiniteOptions) -> Parameters:
     return {"E": E, "p": p * options.p0 / np.linalg.norm(p), "v": v}
 
 
-def gradients(loss: CountLoss, at: Parameters) -> tuple[float, Parameters]:
-    """The loss and its gradient in E, p and v."""
-    E, p, v = at["E"], at["p"], at["v"]
-    value, g = loss(_theta(at))
-    a, b = g[:-1, 0], g[:-1, 1:]
-    return value, {"E": np.outer(a, p) + b @ v.T, "p": E.T @ a, "v": E.T @ b}
+class Rule(Protocol):
+    """Moves some rows of an array against the same rows of the gradient `left` `right`."""
 
-
-def _theta(at: Parameters) -> Floats:
-    E = at["E"]
-    theta = np.zeros((len(E) + 1, 1 + at["v"].shape[1]))
-    theta[:-1, 0], theta[:-1, 1:] = E @ at["p"], E @ at["v"]
-    theta[-1, 0] = -np.inf
-    return theta
-
-
-class Adam:
-    """m, u moving averages of g, g^2; step rate m^ / (sqrt(u^) + 1e-8), hats undoing the bias."""
-
-    def __init__(self, rate: float) -> None:
-        self.rate, self.k = rate, 0
-        self.m: Parameters = {}
-        self.u: Parameters = {}
-
-    def step(self, at: Parameters, gradient: Parameters) -> None:
-        """One update in place."""
-        self.k += 1
-        for name, g in gradient.items():
-            m = self.m[name] = 0.9 * self.m.get(name, 0.0) + 0.1 * g
-            u = self.u[name] = 0.999 * self.u.get(name, 0.0) + 0.001 * g * g
-            root = np.sqrt(u / (1 - 0.999**self.k)) + 1e-8
-            at[name] -= self.rate / (1 - 0.9**self.k) * m / root
+    def move(self, array: Floats, rows: slice, left: Floats, right: Floats, k: int) -> None: ...
 
 
 class Descent:
-    """theta - rate g."""
+    """X <- X - rate G."""
 
-    def __init__(self, rate: float) -> None:
+    def __init__(self, rate: float, like: Floats) -> None:
         self.rate = rate
 
-    def step(self, at: Parameters, gradient: Parameters) -> None:
-        """One update in place."""
-        for name, g in gradient.items():
-            at[name] -= self.rate * g
+    def move(self, array: Floats, rows: slice, left: Floats, right: Floats, k: int) -> None:
+        """Step k."""
+        array[rows] -= self.rate * (left[rows] @ right)
+
+
+class Adam:
+    """X <- X - rate m^ / (sqrt(u^) + 1e-8): moving averages of G and G^2, hats undoing the bias."""
+
+    def __init__(self, rate: float, like: Floats) -> None:
+        self.rate = rate
+        self.m, self.u = np.zeros_like(like), np.zeros_like(like)
+
+    def move(self, array: Floats, rows: slice, left: Floats, right: Floats, k: int) -> None:
+        """Step k = 1, 2, ..."""
+        pace, unbiased = self.rate / (1 - _FIRST**k), 1 / (1 - _SECOND**k)
+        _adam(array[rows], self.m[rows], self.u[rows], left[rows], right, pace, unbiased)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _adam(
+    array: Floats, m: Floats, u: Floats, left: Floats, right: Floats, pace: float, unbiased: float
+) -> None:
+    """One pass over the rows: the gradient, both averages and the step."""
+    gradient = np.empty(array.shape[1])
+    for s in range(len(array)):
+        gradient[:] = 0.0
+        for c in range(len(right)):
+            for j in range(len(gradient)):
+                gradient[j] += left[s, c] * right[c, j]
+        for j in range(len(gradient)):
+            m[s, j] = _FIRST * m[s, j] + (1 - _FIRST) * gradient[j]
+            u[s, j] = _SECOND * u[s, j] + (1 - _SECOND) * gradient[j] ** 2
+            array[s, j] -= pace * m[s, j] / (np.sqrt(unbiased * u[s, j]) + _TINY)
+
+
+RULES: dict[str, type[Descent] | type[Adam]] = {"descent": Descent, "adam": Adam}
+
+
+class Network:
+    """E and B on their way; `theta` (V+1, 1+K) is E B^T, with an absent <cls>."""
+
+    def __init__(self, at: Parameters, options: FiniteOptions, n_jobs: int | None) -> None:
+        self.E, self.B = at["E"].copy(), np.vstack([at["p"], at["v"].T])
+        self.trained = len(self.B) if options.train_head else 1
+        rule = RULES[options.optimiser]
+        self.on_E: Rule = rule(options.rate, self.E)
+        self.on_B: Rule = rule(options.rate, self.B)
+        self.k, self.n_jobs = 0, n_jobs
+        self.theta = np.zeros((len(self.E) + 1, len(self.B)))
+        self.theta[-1, 0] = -np.inf
+        self._over_parts(lambda part: None)
+
+    def step(self, g: Floats) -> None:
+        """Change E, p (and v) at once, by g (V, 1+K) = dL/dtheta at `theta`."""
+        self.k += 1
+        before, pull = self.B.copy(), self._pull(g)
+        self.on_B.move(self.B, slice(self.trained), np.eye(len(self.B)), pull, self.k)
+        self._over_parts(lambda part: self.on_E.move(self.E, part, g, before, self.k))
+
+    def _pull(self, g: Floats) -> Floats:
+        """dL/dB = g^T E, over the tokens that have a gradient. (1+K, d)"""
+        active = np.flatnonzero(g.any(axis=1))
+        parts = np.split(active, range(_PART, len(active), _PART))
+        return tree_sum(
+            run_blocks(lambda j: g[parts[j]].T @ self.E[parts[j]], len(parts), self.n_jobs)
+        )
+
+    def _over_parts(self, change: Callable[[slice], None]) -> None:
+        """Change E part by part, and theta with it."""
+
+        def part(j: int) -> None:
+            rows = slice(j * _PART, min((j + 1) * _PART, len(self.E)))
+            change(rows)
+            self.theta[rows] = self.E[rows] @ self.B.T
+
+        run_blocks(part, -(-len(self.E) // _PART), self.n_jobs)
 
 
 def batches(corpus: Corpus, options: FiniteOptions) -> Iterator[CountLoss]:
@@ -110,22 +160,24 @@ def _loss(corpus: Corpus, rows: np.ndarray, layout: Layout) -> CountLoss:
     return CountLoss(picked, corpus.target[rows], weight, layout, bias, corpus.n_jobs)
 
 
-def train_finite(corpus: Corpus, options: FiniteOptions, start: Parameters | None = None) -> Fitted:
-    """Train E and p (and v if asked) by the named optimiser."""
-    layout = Layout.of(corpus.positive.shape[1])
-    at = start or initial(corpus.counts.shape[1], layout.n_outputs, options)
-    at = {name: array.copy() for name, array in at.items()}
-    rule = Adam(options.rate) if options.optimiser == "adam" else Descent(options.rate)
-    trained = ("E", "p", "v") if options.train_head else ("E", "p")
-    steps = 0
+def train_network(
+    corpus: Corpus, options: FiniteOptions, start: Parameters | None = None
+) -> Network:
+    """E and p (and v if asked) after so many epochs of the named optimiser."""
+    at = start or initial(corpus.counts.shape[1], corpus.positive.shape[1], options)
     with one_blas_thread(), np.errstate(all="ignore"):  # what is not finite is refused below
+        network = Network(at, options, corpus.n_jobs)
         for loss in batches(corpus, options):
-            _, gradient = gradients(loss, at)
-            rule.step(at, {name: gradient[name] for name in trained})
-            steps += 1
-        theta = _theta(at)
-    if not np.isfinite(theta[:-1]).all():
+            network.step(loss(network.theta)[1][:-1])
+    if not np.isfinite(network.theta[:-1]).all():
         told = "be small enough for the numbers to stay finite"
         raise_input("options['rate']", told, f"{options.rate:g}")
-    scores = to_scores(theta, layout, np.zeros(layout.n_outputs))
-    return Fitted(scores, steps, f"{options.epochs} epochs of {options.optimiser}, as asked")
+    return network
+
+
+def train_finite(corpus: Corpus, options: FiniteOptions, start: Parameters | None = None) -> Fitted:
+    """The trained network as attention and values."""
+    network = train_network(corpus, options, start)
+    layout = Layout.of(corpus.positive.shape[1])
+    scores = to_scores(network.theta, layout, np.zeros(layout.n_outputs))
+    return Fitted(scores, network.k, f"{options.epochs} epochs of {options.optimiser}, as asked")

@@ -8,6 +8,11 @@ import numpy as np
 from keytokens.experiments.words import name_extremes, quoted, shown
 
 SHOWN = {"network": 128}  # widths; the other stages at infinite width
+AFTER = {
+    "one_step": "after one step",
+    "two_stage": "after both stages",
+    "network": "E and p together",
+}
 BINS = np.linspace(-1, 1, 17)
 
 
@@ -44,28 +49,67 @@ def panel(axis: Any, part: Any, name: str, count: int = 3) -> None:
         name_extremes(axis, part, "posterior", name, count)
 
 
-def by_width(rows: Any) -> Any:
-    """Above, values after one step; below, logits after both stages; a column a width."""
+def by_width(rows: Any, above: tuple[str, str], below: tuple[str, str]) -> Any:
+    """Two (stage, measure) against Delta, a column a width; the network's end is joint training."""
     import polars as pl
     from matplotlib import pyplot
 
     tokens = rows.filter(pl.col("what") == "token")
-    kinds = (("one_step", "value"), ("two_stage", "logit"))
-    widths = sorted(set(tokens.filter(pl.col("stage") == "two_stage")["d"]), key=lambda d: d or 1e9)
+    widths = _widths(tokens)
+    alike: Any = "row" if above[0] != "network" else False  # joint training has larger values
     figure, axes = pyplot.subplots(
-        2, len(widths), figsize=(9.6, 5.4), sharex=True, sharey="row", squeeze=False
+        2, len(widths), figsize=(9.6, 5.4), sharex=True, sharey=alike, squeeze=False
     )
-    axes[1, 0].set_yscale("symlog", linthresh=1)  # before the names: they are placed on the paper
-    axes[1, 0].yaxis.set_major_formatter("{x:g}")
+    for axis in axes[1]:
+        axis.set_yscale("symlog", linthresh=1)  # before the names: they are placed on the paper
+        axis.yaxis.set_major_formatter("{x:g}")
     for column, d in zip(axes.T, widths, strict=True):
-        for axis, (stage, name) in zip(column, kinds, strict=True):
-            part = tokens.filter((pl.col("stage") == stage) & (pl.col("d") == d))
-            panel(axis, part, name, count=2)
+        for axis, (stage, name) in zip(column, (above, below), strict=True):
+            panel(axis, _at(tokens, stage, d), name, count=2)
         column[0].set(title=f"d = {d}" if d else "infinite width")
         column[1].set(xlabel="posterior difference Δ$_s$")
-    axes[0, 0].set(ylabel="⟨E$_s$, v⟩, after one step")
-    axes[1, 0].set(ylabel="⟨E$_s$, p⟩, in standard deviations,\nafter both stages")
+    axes[0, 0].set(ylabel=f"⟨E$_s$, v⟩, {AFTER[above[0]]}")
+    axes[1, 0].set(ylabel=f"⟨E$_s$, p⟩, in standard deviations,\n{AFTER[below[0]]}")
     return figure
+
+
+def _widths(rows: Any) -> list[int]:
+    """The widths of the flow, the infinite one (0) last."""
+    return sorted(set(rows.filter(rows["stage"] == "two_stage")["d"]), key=lambda d: d or 1e9)
+
+
+def _at(rows: Any, stage: str, d: int) -> Any:
+    """The rows of a stage at a width; at infinite width the network is joint training."""
+    named = "joint" if stage == "network" and d == 0 else stage
+    return rows.filter((rows["stage"] == named) & (rows["d"] == d))
+
+
+def selected_by_width(rows: Any, count: int = 8) -> Any:
+    """Which token is heaviest in how many test reviews; above both stages, below the network."""
+    import polars as pl
+    from matplotlib import pyplot
+
+    chosen = rows.filter(pl.col("what") == "selected")
+    widths = _widths(chosen)
+    figure, axes = pyplot.subplots(2, len(widths), figsize=(9.6, 5.0), squeeze=False)
+    for column, d in zip(axes.T, widths, strict=True):
+        for axis, stage in zip(column, ("two_stage", "network"), strict=True):
+            _bars(axis, _at(chosen, stage, d).head(count))
+        norm = _at(chosen, "two_stage", d)["norm"][0]
+        column[0].set(title=(f"d = {d}" if d else "infinite width") + f", ‖p‖ = {norm:.0f}")
+        column[1].set(title=f"d = {d}, Adam" if d else "joint training")
+        column[1].set(xlabel="share of test reviews")
+    for axis, stage in zip(axes[:, 0], ("two_stage", "network"), strict=True):
+        axis.set(ylabel=AFTER[stage])
+    return figure
+
+
+def _bars(axis: Any, part: Any) -> None:
+    """A bar a token."""
+    names = [quoted(word) for word in part["word"]]
+    axis.barh(range(len(names)), part["share"], color="C0")
+    axis.set_yticks(range(len(names)), names, parse_math=False)
+    axis.invert_yaxis()
 
 
 def _binned(axis: Any, x: Any, y: Any) -> None:
@@ -85,10 +129,7 @@ def selected(rows: Any, stages: Mapping[str, str]) -> Any:
     figure, axes = pyplot.subplots(2, 3, figsize=(9.6, 5.6))
     for axis, stage in zip(axes[0], list(stages)[1:], strict=True):
         part = rows.filter((pl.col("what") == "selected") & (pl.col("stage") == stage))
-        names = [quoted(word) for word in part["word"]]
-        axis.barh(range(len(names)), part["share"], color="C0")
-        axis.set_yticks(range(len(names)), names, parse_math=False)
-        axis.invert_yaxis()
+        _bars(axis, part.filter(pl.col("d") == SHOWN.get(stage, 0)))
         axis.set(title=stages[stage], xlabel="share of test reviews")
     path = rows.filter(pl.col("what") == "path")
     _by_width(axes[1, 0], rows.filter(pl.col("what") == "model"), path, stages)
@@ -113,7 +154,7 @@ def _by_width(axis: Any, model: Any, path: Any, stages: Mapping[str, str]) -> No
     axis.set(xscale="log", xlabel="width d", ylabel="test accuracy")
     axis.set_xticks(places, ["∞" if p == 8192 else str(p) for p in places])
     axis.minorticks_off()
-    axis.legend(fontsize=7)
+    axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncol=2)
 
 
 def _along(axes: Any, path: Any) -> None:
@@ -136,7 +177,8 @@ def read(rows: Any, stages: Mapping[str, str]) -> Any:
     import polars as pl
     from matplotlib import pyplot
 
-    reviews = rows.filter(pl.col("what") == "review")
+    shown_at = pl.col("stage").replace_strict(SHOWN, default=0, return_dtype=pl.Int64)
+    reviews = rows.filter((pl.col("what") == "review") & (pl.col("d") == shown_at))
     indices = reviews["index"].unique(maintain_order=True).to_list()
     lines = len(indices) * (len(stages) + 1.5)
     figure, axis = pyplot.subplots(figsize=(9.6, 0.18 * lines))
