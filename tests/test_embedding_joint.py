@@ -225,15 +225,31 @@ def test_the_dial_holds_out_rows_in_every_round() -> None:
     assert "held-out loss was lowest" in fitted.reason
 
 
-def test_held_out_loss_chooses_the_iterations_of_the_refit() -> None:
+def test_all_rows_follow_where_held_out_loss_was_lowest() -> None:
     corpus = planted(n=400)
     fitted = train_joint(corpus, JointOptions(held_out_from=100))
     assert fitted.held_out is not None
-    assert fitted.iterations == fitted.held_out.iterations
+    assert 0 < fitted.iterations - fitted.held_out.iterations <= 3
     assert fitted.held_out.rows == 40
     assert "held-out loss was lowest" in fitted.reason
     again = train_joint(corpus, JointOptions(held_out_from=100))
     assert np.array_equal(fitted.scores.value, again.scores.value)
+
+
+def test_rows_held_out_are_learned_from_in_the_end() -> None:
+    """Doubling their weight changes nothing while they are held out, and something afterwards."""
+    corpus, options = planted(n=400), JointOptions(held_out_from=100)
+    held = held_out_rows(corpus.labels, options.seed)
+    one = train_joint(corpus, options)
+    two = train_joint(replace(corpus, weight=np.where(held, 2.0, 1.0)), options)
+    assert one.held_out == two.held_out
+    assert np.abs(one.scores.value - two.scores.value).max() > 1e-3
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 5, 20])
+def test_no_more_iterations_than_asked(iterations: int) -> None:
+    fitted = train_joint(planted(n=400), JointOptions(held_out_from=100, iterations=iterations))
+    assert 1 <= fitted.iterations <= iterations
 
 
 def test_same_bits_with_one_thread_and_two() -> None:
@@ -274,15 +290,25 @@ def test_held_out_rows_are_a_tenth_of_every_class() -> None:
     assert not np.array_equal(held, held_out_rows(labels, seed=4))
 
 
-def test_the_temperature_minimises_the_loss() -> None:
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_temperature_minimises_the_loss(classes: int) -> None:
     rng = np.random.default_rng(0)
-    f = rng.standard_normal((2000, 1)) * 6
-    target = np.where(rng.random(2000) < 1 / (1 + np.exp(-f[:, 0] / 3)), 1.0, -1.0)
+    f = rng.standard_normal((2000, 1 if classes == 2 else classes)) * 6
+    if classes == 2:
+        target = np.where(rng.random(2000) < 1 / (1 + np.exp(-f[:, 0] / 3)), 1.0, -1.0)
+    else:  # the largest of f / 3 + Gumbel noise is drawn from softmax(f / 3)
+        target = (f / 3 + rng.gumbel(size=f.shape)).argmax(axis=1).astype(float)
     even = np.full(2000, 1 / 2000)
     tau = temperature(f, target, even)
-    losses = [row_losses(f / t, target).mean() for t in (0.99 * tau, tau, 1.01 * tau)]
+    losses = [row_losses(f / t, target).mean() for t in (0.999 * tau, tau, 1.001 * tau)]
     assert tau == pytest.approx(3, rel=0.15)
     assert losses[1] == min(losses)
+
+
+def test_the_temperature_of_what_is_never_or_always_wrong_is_the_last_allowed() -> None:
+    f, target, even = np.array([[1.0], [-2.0]]), np.array([1.0, -1.0]), np.full(2, 0.5)
+    assert temperature(f, target, even) == pytest.approx(np.exp(-3))
+    assert temperature(f, -target, even) == pytest.approx(np.exp(3))
 
 
 def test_prior_logits_by_hand() -> None:

@@ -93,10 +93,11 @@ def test_weight_two_is_a_row_twice() -> None:
     twice = np.repeat(np.arange(12), weight.astype(int))
     one = posterior_difference(counts, y, weight)
     assert one == pytest.approx(posterior_difference(counts[twice], y[twice]), abs=1e-14)
-    ones = np.ones(len(twice))
-    assert log_ratio(counts, (y > 0) * 1.0, weight) == pytest.approx(
-        log_ratio(counts[twice], (y[twice] > 0) * 1.0, ones), abs=1e-14
-    )
+    positive = np.column_stack([y > 0, y < 0]) * 1.0
+    ratios = log_ratio(counts, positive, weight)
+    again = log_ratio(counts[twice], positive[twice], np.ones(len(twice)))
+    assert ratios == pytest.approx(again, abs=1e-14)
+    assert ratios[:, 1] == pytest.approx(-ratios[:, 0], abs=1e-14)
 
 
 def test_a_token_of_one_class_has_difference_one() -> None:

@@ -79,10 +79,11 @@ def _share(counts: sparse.csr_array, sample_weight: Floats | None) -> Floats:
 def log_ratio(
     counts: sparse.csr_array, positive: Floats, sample_weight: Floats, smoothing: float = 1.0
 ) -> Floats:
-    """r_s = log of (smoothed share of s among tokens under +) / (the same under -). (V,)
+    """r_s = log of (smoothed share of s among tokens under +) / (the same under -). (V, K)
 
-    The naive-Bayes log-ratio, a cousin of the posterior difference; positive (n,) in {0, 1}.
+    The naive-Bayes log-ratio, a cousin of the posterior difference; positive (n, K) in {0, 1}, a
+    column an output.
     """
-    plus = counts.T @ (sample_weight * positive) + smoothing
-    minus = counts.T @ (sample_weight * (1 - positive)) + smoothing
-    return np.log(plus / plus.sum()) - np.log(minus / minus.sum())
+    seen = counts.T @ (sample_weight[:, None] * np.column_stack([positive, np.ones(len(positive))]))
+    plus, minus = seen[:, :-1] + smoothing, seen[:, -1:] - seen[:, :-1] + smoothing
+    return np.log(plus / plus.sum(axis=0)) - np.log(minus / minus.sum(axis=0))

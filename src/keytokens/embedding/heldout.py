@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.optimize import brentq
+from scipy.special import expit, logsumexp, softmax
 
 from keytokens._checks import Booleans, Floats
 from keytokens.embedding.kernels import CountLoss
 
-PATIENCE = 3  # iterations without a lower held-out loss before the search stops
+PATIENCE = 2  # iterations without a lower held-out loss before the search stops
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Watch:
         loss = float(self.weight @ row_losses(f / tau, self.target))
         if self.best is None or loss < self.best.loss:
             accuracy = float(self.weight @ hits(f, self.target))
-            self.x = x
+            self.x = x.copy()
             self.best = HeldOut(iteration, loss, accuracy, len(self.held), tau)
         return iteration >= self.best.iterations + self.patience
 
@@ -79,21 +80,25 @@ class Watch:
 
 
 def temperature(f: Floats, target: Floats, weight: Floats) -> float:
-    """tau = argmin of the loss of f / tau, by golden-section search on log tau."""
+    """tau = argmin of the loss of f / tau, within e^-3 ... e^3: where its slope in 1 / tau, which
+    rises, is zero."""
 
-    def loss(u: float) -> float:
-        return float(weight @ row_losses(f * np.exp(-u), target))
+    def slope(t: float) -> float:
+        return float(weight @ _slopes(f, target, t))
 
-    low, high, golden = -3.0, 3.0, (5**0.5 - 1) / 2
-    left, right = high - golden * (high - low), low + golden * (high - low)
-    at_left, at_right = loss(left), loss(right)
-    for _ in range(20):
-        if at_left < at_right:
-            high, right, at_right = right, left, at_left
-            left = high - golden * (high - low)
-            at_left = loss(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + golden * (high - low)
-            at_right = loss(right)
-    return float(np.exp((low + high) / 2))
+    least, most = np.exp(-3.0), np.exp(3.0)
+    if not slope(most) > 0:
+        return 1 / most
+    if not slope(least) < 0:
+        return 1 / least
+    return 1 / float(brentq(slope, least, most, xtol=1e-5, rtol=1e-5))
+
+
+def _slopes(f: Floats, target: Floats, t: float) -> Floats:
+    """d/dt of each row's loss at t f: -m / (1 + e^{t m}) for a margin m, <softmax(t f), f> - f_y
+    for several classes. (n,)"""
+    if f.shape[1] == 1:
+        margin = target * f[:, 0]
+        return -margin * expit(-t * margin)
+    label = np.arange(len(f)), target.astype(int)
+    return (softmax(t * f, axis=1) * f).sum(axis=1) - f[label]

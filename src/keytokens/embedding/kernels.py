@@ -14,10 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from keytokens._checks import Floats
-from keytokens.embedding.passes import binary_block, general_block, pool_block, weight_block
+from keytokens.embedding.passes import (
+    binary_block,
+    general_block,
+    pool_block,
+    shared_block,
+    weight_block,
+)
 from keytokens.embedding.rows import Rows, add_blocks, run_blocks, tree_sum
 
 _SPAN = 600.0  # logits closer than this share one exponent without under- or overflow
+_UNROLLED = 8  # outputs up to which a pass is compiled for their number
 
 
 @dataclass(frozen=True)
@@ -71,11 +78,12 @@ class CountLoss:
         self.bias = np.ascontiguousarray(bias, dtype=np.float64)
         self.f = np.zeros((rows.n, layout.n_outputs))
         self._grads = np.empty((len(rows.blocks), rows.n_features + 1, layout.width))
+        self._table = np.empty(self._grads.shape[1:])
         self._pairs = np.array([layout.pair_map, layout.pair_out], dtype=np.int64)
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """(L, dL/dtheta) at theta (V+1, M+P); the gradient is a buffer the next call reuses."""
-        table, shared = exponentiate(theta, self.layout.n_maps)
+        table, shared = exponentiate(theta, self.layout.n_maps, self._table)
         losses = run_blocks(lambda k: self._block(k, table, shared), len(self._grads), self.n_jobs)
         return tree_sum(losses), add_blocks(self._grads)
 
@@ -85,25 +93,29 @@ class CountLoss:
         common = (rows.indptr, rows.indices, rows.data, lo, hi, table, shared)
         if self.layout.width == 2:
             return binary_block(*common, self.bias[0], self.target, self.weight, self.f[:, 0], grad)
+        if self.layout.n_maps == 1:
+            bias = tuple(self.bias) if len(self.bias) <= _UNROLLED else self.bias
+            return shared_block(*common, bias, self.target, self.weight, self.f, grad)
         return general_block(
             *common, self._pairs, self.bias, self.target, self.weight, self.f, grad
         )
 
 
-def exponentiate(theta: Floats, n_maps: int) -> tuple[Floats, bool]:
+def exponentiate(theta: Floats, n_maps: int, out: Floats | None = None) -> tuple[Floats, bool]:
     """Replace the logits by e^{a - c} where all of them fit one exponent c. (V+1, M+P)
 
     The common factor cancels in the weights, and the exponential is taken once per token
     instead of once per non-zero. Where they do not fit, the kernels shift row by row.
     """
+    table = np.empty(theta.shape) if out is None else out
+    table[:] = theta
     a = theta[:, :n_maps]
     finite = a[np.isfinite(a)]
     low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
-    if high - low > _SPAN:
-        return np.ascontiguousarray(theta), False
-    table = theta.copy()
-    table[:, :n_maps] = np.exp(a - (low + high) / 2)
-    return table, True
+    shared = bool(high - low <= _SPAN)
+    if shared:
+        table[:, :n_maps] = np.exp(a - (low + high) / 2)
+    return table, shared
 
 
 def pooled(rows: Rows, a: Floats, b: Floats, n_jobs: int | None = None) -> Floats:

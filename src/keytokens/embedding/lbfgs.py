@@ -10,7 +10,7 @@ from numba import njit
 
 from keytokens._checks import Floats
 
-Objective = Callable[[Floats], tuple[float, Floats]]
+Objective = Callable[[Floats], tuple[float, Floats]]  # the gradient may be a buffer it reuses
 _DECREASE, _CURVATURE = 1e-4, 0.9  # the weak Wolfe conditions
 
 
@@ -35,23 +35,26 @@ def minimise(
     """Minimise a smooth function of a vector by limited-memory quasi-Newton steps.
 
     tolerance: on the largest entry of the gradient, and on the relative decrease over the last
-    five iterations. `watch(k, x)` sees every iterate and may
-    stop the search by answering True.
+    five iterations. `watch(k, x)` sees every iterate, copies what it keeps of x, and may stop the
+    search by answering True. Vectors are written over where they can be: fresh memory is slower
+    than the arithmetic.
     """
-    x = start.copy()
+    x, direction = start.copy(), np.empty_like(start)
     value, gradient = _copied(objective, x)
     pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=memory)
     recent: deque[float] = deque([np.inf], maxlen=6)
     for k in range(iterations):
         if largest(gradient) <= tolerance:
             return Minimum(x, value, k, "converged")
-        direction = _direction(gradient, pairs)
+        _set_direction(direction, gradient, pairs)
         step = 1.0 if pairs else 1.0 / max(np.sqrt(dot(gradient, gradient)), 1e-300)
         found = _line_search(objective, x, value, gradient, direction, step)
         if found is None:
             return Minimum(x, value, k, "no step lowers the loss any further")
         new, new_value, new_gradient = found
-        _remember(pairs, new - x, new_gradient - gradient)
+        np.subtract(new, x, out=x)
+        np.subtract(new_gradient, gradient, out=gradient)
+        _remember(pairs, x, gradient)
         x, value, gradient = new, new_value, new_gradient
         recent.append(value)
         if len(recent) == 6 and recent[0] - value <= tolerance * max(abs(value), 1e-300):
@@ -73,9 +76,9 @@ def _remember(pairs: deque[Any], s: Floats, y: Floats) -> None:
         pairs.append((s, y, 1.0 / curvature))
 
 
-def _direction(gradient: Floats, pairs: deque[Any]) -> Floats:
-    """-H g by the two-loop recursion, H scaled by <s,y>/<y,y> of the newest pair."""
-    q = -gradient
+def _set_direction(q: Floats, gradient: Floats, pairs: deque[Any]) -> None:
+    """q = -H g by the two-loop recursion, H scaled by <s,y>/<y,y> of the newest pair."""
+    np.negative(gradient, out=q)
     alphas = []
     for s, y, rho in reversed(pairs):
         alphas.append(rho * dot(s, q))
@@ -85,7 +88,6 @@ def _direction(gradient: Floats, pairs: deque[Any]) -> Floats:
         q *= 1.0 / (rho * dot(y, y))
     for (s, y, rho), alpha in zip(pairs, reversed(alphas), strict=True):
         add_scaled(q, alpha - rho * dot(y, q), s)
-    return q
 
 
 def _line_search(
@@ -102,7 +104,8 @@ def _line_search(
         return None
     low, high, best = 0.0, np.inf, None
     for _ in range(40):
-        new = x + step * direction
+        new = step * direction
+        new += x
         new_value, new_gradient = objective(new)
         if not new_value <= value + _DECREASE * step * slope:
             high = step

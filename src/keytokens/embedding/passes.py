@@ -158,6 +158,97 @@ def _pull(
 
 
 @njit(cache=True, nogil=True)
+def shared_block(
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    lo: int,
+    hi: int,
+    table: Floats,
+    shared: bool,
+    bias: tuple[float, ...] | Floats,
+    target: Floats,
+    weight: Floats,
+    f: Floats,
+    grad: Floats,
+) -> float:
+    """One map read by several outputs. With `bias` a tuple its length is known when this is
+    compiled, and the loops over outputs, which are the inner ones, unroll."""
+    V, K = len(table) - 1, len(bias)
+    grad[:] = 0.0
+    e = np.empty(_longest(indptr, lo, hi) + 1)
+    best, rest, residual = np.empty(K), np.empty(K), np.empty(K)
+    loss = 0.0
+    for i in range(lo, hi):
+        start, size = indptr[i], indptr[i + 1] - indptr[i]
+        columns = indices[start : start + size]
+        total, top = _weigh(columns, data[start : start + size], table, 0, shared, e)
+        heavy = columns[top] if top < size else V
+        for k in range(K):
+            f[i, k] = bias[k]
+            best[k] = table[heavy, 1 + k]
+        if total > 0.0:
+            _sums_above(columns, table, best, e, bias, rest)
+            for k in range(K):
+                rest[k] /= total
+                f[i, k] += best[k] + rest[k]
+        if weight[i] == 0.0:
+            continue
+        loss += _loss_and_residual(f[i], target[i], weight[i], residual)
+        if total > 0.0:
+            for k in range(K):
+                residual[k] /= total
+            _pulls(columns, table, best, rest, residual, e, bias, grad)
+    return loss
+
+
+@njit(cache=True, nogil=True)
+def _sums_above(
+    columns: Ints,
+    table: Floats,
+    best: Floats,
+    e: Floats,
+    outputs: tuple[float, ...] | Floats,
+    rest: Floats,
+) -> None:
+    """rest_k = sum_j e_j (b_jk - best_k), <cls> last in e."""
+    size, V, K = len(columns), len(table) - 1, len(outputs)
+    for k in range(K):
+        rest[k] = e[size] * (table[V, 1 + k] - best[k])
+    for j in range(size):
+        s, weight = columns[j], e[j]
+        for k in range(K):
+            rest[k] += weight * (table[s, 1 + k] - best[k])
+
+
+@njit(cache=True, nogil=True)
+def _pulls(
+    columns: Ints,
+    table: Floats,
+    best: Floats,
+    rest: Floats,
+    r: Floats,
+    e: Floats,
+    outputs: tuple[float, ...] | Floats,
+    grad: Floats,
+) -> None:
+    """Add this row's share of the gradients, all outputs of a token at once."""
+    size, V, K = len(columns), len(table) - 1, len(outputs)
+    mean = 0.0
+    for k in range(K):
+        mean += r[k] * rest[k]
+        grad[V, 1 + k] += e[size] * r[k]
+        grad[V, 0] += e[size] * r[k] * ((table[V, 1 + k] - best[k]) - rest[k])
+    for j in range(size):
+        s, weight = columns[j], e[j]
+        pull = -mean
+        for k in range(K):
+            pull += r[k] * (table[s, 1 + k] - best[k])
+            grad[s, 1 + k] += weight * r[k]
+        grad[s, 0] += weight * pull
+
+
+@njit(cache=True, nogil=True)
 def general_block(
     indptr: Ints,
     indices: Ints,

@@ -21,7 +21,10 @@ _BLOCKS = 4
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A count matrix as the kernels read it: CSR arrays of fixed types, cut into blocks of rows."""
+    """A count matrix as the kernels read it: CSR arrays of fixed types, cut into blocks of rows.
+
+    Unsigned indices spare compiled code the question whether one counts from the end.
+    """
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -33,7 +36,7 @@ class Rows:
     def of(cls, counts: sparse.csr_array) -> "Rows":
         """Views where the types already fit, copies where they do not."""
         indptr = counts.indptr.astype(np.int64, copy=False)
-        indices = counts.indices.astype(np.int32, copy=False)
+        indices = counts.indices.astype(np.int32, copy=False).view(np.uint32)
         data = counts.data.astype(np.float64, copy=False)
         return cls(indptr, indices, data, counts.shape[1], _edges(indptr))
 
