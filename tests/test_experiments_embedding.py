@@ -372,7 +372,8 @@ def test_what_a_review_says_is_text_in_the_figure(tmp_path: Path) -> None:
     """Neither element nor the end of a comment: svg goes into the page as it is."""
     evil = "--><script>alert(1)</script> $\\frac{x$ <img src=x onerror=alert(2)>"
     common = {"what": "review", "label": 1.0, "logit": 0.5, "begins": evil, "word": evil}
-    rows = pl.DataFrame([common | {"stage": stage, "index": k, "passage": f"[{evil}]"}
+    rows = pl.DataFrame([common | {"stage": stage, "d": reviews_figures.SHOWN.get(stage, 0),
+                                   "index": k, "passage": f"[{evil}]"}
                          for k in range(2) for stage in reviews.STAGES])  # fmt: skip
     with figures.style():
         figures.save(reviews_figures.read(rows, reviews.STAGES), tmp_path)

@@ -194,6 +194,7 @@ def verdicts(rows: Any) -> list[Verdict]:
     network = stage["network"]
     widths = "d = " + ", ".join(map(str, sorted(network["d"])))
     both = infinite["two_stage"]
+    share = "smallest share of pairs (|Delta| > .5, |Delta| < .1) with the first above"
     gain = both["test"].to_numpy() - infinite["one_step"]["test"].to_numpy()
     over = infinite["joint"]["test"].to_numpy() - both["test"].to_numpy()
     return [
@@ -208,7 +209,7 @@ def verdicts(rows: Any) -> list[Verdict]:
                  "rank correlation, frequent tokens",
                  worst(infinite["one_step"]["value_rank"], np.min), 0.5, "clearly ordered"),
         at_least("Training p lifts the tokens that predict the label over those that do not.",
-                 "smallest share of pairs (|Delta| > .5, |Delta| < .1) with the first above",
+                 share,
                  worst(both["lift"], np.min), 0.75, "three pairs of four; half is no effect"),
         at_most("Tokens that say little sink below zero.",
                 "largest median logit of |Delta| < .1, in standard deviations",
@@ -217,7 +218,7 @@ def verdicts(rows: Any) -> list[Verdict]:
                  f"smallest rank correlation, frequent tokens, {widths}",
                  worst(network["value_rank"], np.min), 0.5, "clearly ordered"),
         at_least("And it lifts the tokens that predict the label.",
-                 f"smallest share of pairs (|Delta| > .5, |Delta| < .1) with the first above, {widths}",
+                 f"{share}, {widths}",
                  worst(network["lift"], np.min), 0.75, "three pairs of four; half is no effect"),
         at_least("Training p after the step makes the classifier better.",
                  "smallest gain in test accuracy", worst(gain, np.min), 0.02,
