@@ -132,12 +132,12 @@ def test_sharpened_scores_by_hand() -> None:
     teacher = AttentionScores([[0.0, 1.0, 0.0]], [[[3.0, -2.0, 0.0]]], [1.0])
     often, layout = np.array([1.0, 3.0]), Layout.of(1)  # beta = 4, -1, 1; mean |beta| = 7/4
     a, b = sharpened(teacher, often, layout, 2.0, floor=0.25)
-    moved = np.log(np.array([4, 1, 1]) / 1.75 + 0.25)
-    assert a[:, 0] == pytest.approx(2 * moved + [0, 2, 0])
-    assert b[:, 0].tolist() == [1, -1, 1]
+    moved = np.log(np.array([4, 1]) / 1.75 + 0.25)
+    assert a[:, 0] == pytest.approx([*(2 * moved + [0, 2]), 0])
+    assert b[:, 0] == pytest.approx([1, -1, 1 / 1.75])
     a, b = sharpened(teacher, often, layout, 0.5, floor=0.25)
-    assert a[:, 0] == pytest.approx(0.5 * moved + [0, 1, 0])
-    assert b[:, 0].tolist() == [2, -1, 1]
+    assert a[:, 0] == pytest.approx([*(0.5 * moved + [0, 1]), 0])
+    assert b[:, 0] == pytest.approx([2, -1, 1.75**-0.5])
 
 
 def test_few_tokens_decide_nearly_as_well_as_all() -> None:
@@ -214,6 +214,16 @@ def _unseen(seed: int) -> float:
     corpus = Corpus(counts[:800], y[:800], 2, np.ones(800))
     scores = train_joint(corpus, JointOptions(selectivity=0.8)).scores
     return float(((logits(scores, counts[800:])[:, 0] > 0) == y[800:]).mean())
+
+
+@pytest.mark.parametrize("dial", [0.0, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_an_empty_text_is_unsure_at_every_dial(dial: float, classes: int) -> None:
+    corpus = planted(n=120, classes=classes)
+    scores = train_joint(corpus, JointOptions(selectivity=dial)).scores
+    empty = logits(scores, sparse.csr_array((1, corpus.counts.shape[1])))
+    assert np.abs(empty - prior_logits(corpus.positive, corpus.weight)).max() < 0.3
+    assert np.abs(logits(scores, corpus.counts)).mean() > 1.5
 
 
 def test_the_dial_holds_out_rows_in_every_round() -> None:

@@ -104,6 +104,7 @@ def sharpened(
     Up to kappa = 1 every e^{a'} b' is still c, so every text's decision is the teacher's: only the
     common 1 / Z differs. Several outputs share the size max_k |beta_sk - mean_k beta_sk|. Sizes are
     relative to their mean over the tokens seen (`often`), to which `floor` is added for the logs.
+    <cls> stays as it is, so that an empty text is as unsure as before.
     """
     M = layout.n_maps
     theta = from_scores(teacher, layout)
@@ -120,6 +121,7 @@ def sharpened(
         moved = np.log(size / max(mean, 1e-300) + floor)
         logits[:, m] = max(kappa, 1.0) * a[:, m] + kappa * moved
         values[:, own] = b / np.maximum(size, 1e-300)[:, None] * size[:, None] ** max(1 - kappa, 0)
+        logits[-1, m], values[-1, own] = a[-1, m], b[-1] / max(mean, 1e-300) ** min(kappa, 1.0)
     return logits, values
 
 
