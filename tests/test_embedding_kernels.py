@@ -14,6 +14,7 @@ SHAPES = {
     "binary": dict(),
     "no cls": dict(cls=False),
     "three classes": dict(outputs=3),
+    "ten classes": dict(outputs=10),
     "one map a class": dict(outputs=3, per_class=True),
     "two heads": dict(heads=2),
     "two heads, three classes": dict(outputs=3, heads=2),
@@ -89,6 +90,23 @@ def test_saturated_gradients_keep_their_relative_precision(scale: float) -> None
     assert shown.sum() >= (4 if scale < 100 else 0)
     assert np.allclose(gradient[shown], pairwise[shown], rtol=1e-12, atol=0)
     assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("scale", [40.0, 2000.0])
+def test_saturated_gradients_of_three_classes_keep_it_too(scale: float) -> None:
+    """Pairwise again, each class by itself: their sum is of one size here."""
+    rng = np.random.default_rng(2)
+    a, b = scale * np.array([0.0, -0.02, -1.0, -1.01]), rng.standard_normal((4, 3))
+    theta = np.vstack([np.column_stack([a, b]), [-np.inf, 0, 0, 0]])
+    counts = sparse.csr_array(np.ones((1, 4)))
+    loss = CountLoss(Rows.of(counts), np.zeros(1), np.ones(1), Layout.of(3), np.zeros(3))
+    gradient = loss(theta)[1][:-1, 0]
+    w = np.exp(a - np.logaddexp.reduce(a))
+    r = np.exp(loss.f[0]) / np.exp(loss.f[0]).sum() - [1, 0, 0]
+    pairwise = w * (((b[:, None] - b[None]) @ r) @ w)
+    shown = np.abs(pairwise) > 1e-300
+    assert shown.any()
+    assert np.allclose(gradient[shown], pairwise[shown], rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e4])
