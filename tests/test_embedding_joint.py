@@ -160,12 +160,15 @@ def test_the_dial_turns_with_several_maps_and_without_cls(how: dict) -> None:
     assert (logits(sharp, corpus.counts).argmax(axis=1) == corpus.labels).mean() > 0.85
 
 
-@pytest.mark.parametrize(("patience", "stops", "best"), [(3, 4, 1), (4, 9, 5)])
+@pytest.mark.parametrize(
+    ("patience", "least", "stops", "best"),
+    [(3, 0, 4, 1), (4, 0, 9, 5), (1, 0, 2, 1), (1, 3, 4, 1), (1, 4, 6, 5)],
+)
 def test_patience_waits_for_a_loss_that_rises_before_it_falls(
-    patience: int, stops: int, best: int
+    patience: int, least: int, stops: int, best: int
 ) -> None:
     target = np.array([1.0, 1.0, 1.0, -1.0])
-    watch = Watch(Seen(), target, np.ones(4), patience)
+    watch = Watch(Seen(), target, np.ones(4), patience, least)
     for k, sure in enumerate([3.0, 1.0, 1.0, 1.0, 5.0, 1.0, 1.0, 1.0, 1.0], start=1):
         watch.loss.f = np.array([[sure], [sure], [sure], [1.0]])  # calibrated loss falls with sure
         if watch(k, np.full(1, float(k))):

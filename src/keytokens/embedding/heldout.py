@@ -50,13 +50,19 @@ class Watch:
     """Sees every iterate; remembers the one with the lowest held-out loss after calibration.
 
     `weight` (n,) is zero on training rows. The loss has already computed every row's f. Without
-    calibration an overconfident early iterate would look worse than it ranks.
+    calibration an overconfident early iterate would look worse than it ranks. Patience runs from
+    iteration `least` at the earliest: before, the loss may rise or rest before it falls for good.
     """
 
     def __init__(
-        self, loss: CountLoss, target: Floats, weight: Floats, patience: int = PATIENCE
+        self,
+        loss: CountLoss,
+        target: Floats,
+        weight: Floats,
+        patience: int = PATIENCE,
+        least: int = 0,
     ) -> None:
-        self.patience = patience
+        self.patience, self.least = patience, least
         self.held = np.flatnonzero(weight)
         self.loss, self.target = loss, target[self.held]
         self.weight = weight[self.held] / weight.sum()
@@ -72,7 +78,7 @@ class Watch:
             accuracy = float(self.weight @ hits(f, self.target))
             self.x = x.copy()
             self.best = HeldOut(iteration, loss, accuracy, len(self.held), tau)
-        return iteration >= self.best.iterations + self.patience
+        return iteration >= max(self.best.iterations, self.least) + self.patience
 
     def answer(self) -> HeldOut:
         """The best iterate; the first one where the search never moved."""

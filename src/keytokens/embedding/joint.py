@@ -30,7 +30,10 @@ from keytokens.embedding.scores import AttentionScores
 
 _CONTINUED = 30  # iterations on further rows
 _FURTHER = 3  # iterations on all rows, after those that were best for held-out ones
-_PATIENT = 8  # a sharp model's held-out loss may rise for some iterations before it falls for good
+_BEGINNING = (
+    8  # from the start, held-out loss may rise for some iterations before it falls for good
+)
+_PATIENT = 8  # and that of a sharp model at any time
 _STEP, _BETWEEN = 2.0, 2  # how much sharper the rounds on the way are, and how many at most
 
 
@@ -252,8 +255,9 @@ def _try_held_out(
     scores = None
     for k, one in enumerate(rounds):
         problem = joint_problem(inside, rows, one, scores)
-        patience = _PATIENT if k > 1 else PATIENCE
-        watch = Watch(problem.loss, corpus.target, np.where(held, corpus.weight, 0.0), patience)
+        patience, least = (_PATIENT if k > 1 else PATIENCE), (_BEGINNING if k == 0 else 0)
+        outside = np.where(held, corpus.weight, 0.0)
+        watch = Watch(problem.loss, corpus.target, outside, patience, least)
         start = _start(problem, one)
         minimise(problem, start, one.iterations, one.tolerance, watch=watch)
         best = start if watch.x is None else watch.x
