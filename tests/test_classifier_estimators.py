@@ -1,6 +1,11 @@
 """The two estimators: scikit-learn's contract, options, weights, parts, edge inputs in words."""
 
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+
 import numpy as np
+import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -87,9 +92,63 @@ def test_labels_of_any_type_come_back(labels) -> None:
 
 
 def test_series_are_texts_too() -> None:
-    pl = pytest.importorskip("polars")
     fitted = kt.KeyTokenClassifier().fit(pl.Series(TEXTS), pl.Series(LABELS))
     assert fitted.predict(np.array(TEXTS)).tolist() == LABELS
+
+
+def test_a_single_column_of_a_table_is_its_texts(model) -> None:
+    fitted = kt.KeyTokenClassifier().fit(pl.DataFrame({"t": TEXTS}), pl.DataFrame({"l": LABELS}))
+    assert fitted.predict(pl.DataFrame({"t": TEXTS})).tolist() == LABELS
+
+
+class Answer(str, Enum):  # noqa: UP042 (str() of a StrEnum would hide what is tested)
+    """As many programs keep their classes."""
+
+    YES = "yes"
+    NO = "no"
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [([np.int64(1), 2], [1, 2]), ([Answer.YES, Answer.NO], ["yes", "no"])]
+)
+def test_labels_of_several_wrappings_are_one_type(given, meant) -> None:
+    fitted = kt.KeyTokenClassifier().fit(["good", "bad"] * 3, given * 3)
+    assert fitted.predict(["good", "bad"]).tolist() == meant
+
+
+REFUSED = [
+    dict(y=["a"] * 10),
+    dict(y=LABELS, sample_weight=[-1.0] * 10),
+    dict(y=LABELS, sample_weight=[1.0] * 9),
+]
+
+
+def tried(model, how: str, **given) -> None:
+    with pytest.raises(kt.InputError):
+        getattr(model, how)(["other words", "more"] * 5, **given)
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("how", ["fit", "partial_fit"])
+@pytest.mark.parametrize("given", REFUSED)
+def test_a_refused_call_changes_nothing(warm: bool, how: str, given) -> None:
+    fitted = kt.KeyTokenClassifier(warm_start=warm).fit(TEXTS, LABELS)
+    before, words = fitted.predict_proba(TEXTS), fitted.vocabulary_
+    fitted.random_state = 7
+    tried(fitted, how, **given)
+    assert fitted.vocabulary_ == words
+    assert np.array_equal(fitted.predict_proba(TEXTS), before)
+    assert fitted.core_.random_state == 0
+
+
+@pytest.mark.parametrize("how", ["fit", "partial_fit"])
+@pytest.mark.parametrize("given", REFUSED)
+def test_a_refused_first_call_leaves_no_vocabulary(model, how: str, given) -> None:
+    fitted = kt.KeyTokenClassifier(warm_start=True)
+    tried(fitted, how, **given)
+    with pytest.raises(NotFittedError):
+        fitted.predict(TEXTS)
+    assert getattr(fitted, how)(TEXTS, LABELS).vocabulary_ == model.vocabulary_
 
 
 @pytest.mark.parametrize("training", ["joint", "one_step", "two_stage", "network"])
@@ -192,12 +251,21 @@ WRONG = {
     "X must hold texts; got nan at row 9": dict(X=[*TEXTS[:9], NAN]),
     "X must hold texts; got None at row 0": dict(X=[None, *TEXTS[1:]]),
     "X must hold several texts; got one text": dict(X="good"),
+    "X must be a sequence of texts; got dict": dict(X=dict.fromkeys(map(str, range(10)))),
+    "X must be a sequence of texts; got set": dict(X=set("0123456789")),
+    "X must be one column of texts; got a table of 2 columns": dict(
+        X=pl.DataFrame({"text": TEXTS, "id": TEXTS})
+    ),
     "X must hold at least one text; got none": dict(X=[], y=[]),
     "y must hold no missing label; got nan at row 9": dict(y=[*LABELS[:9], NAN]),
     "y must hold no missing label; got None at row 0": dict(y=[None, *LABELS[1:]]),
     "y must hold no missing label; got <NA> at row 9": dict(y=[*LABELS[:9], Unknown()]),
     "y must hold finite labels; got -inf": dict(y=[1.0, float("-inf")] * 5),
     "y must hold labels of one type; got int and str": dict(y=[1, *LABELS[1:]]),
+    "got b'a' at row 0; if these are classes, convert them to strings": dict(y=[b"a", b"b"] * 5),
+    "got Decimal('2') at row 1; if these": dict(y=[1, Decimal(2)] * 5),
+    "got datetime.date(2026, 1, 2) at row 0; if": dict(y=[date(2026, 1, 2)] * 10),
+    "got 1.5 at row 1; if these are classes, convert them to strings": dict(y=[1, 1.5] * 5),
     "y must have one label for each of 10 texts; got 3 labels": dict(y=LABELS[:3]),
     "y must hold classes that repeat; got 300 distinct labels in 300 rows": dict(
         X=[f"word {k}" for k in range(300)], y=list(range(300))
@@ -259,8 +327,6 @@ def test_questions_before_the_fit_are_refused() -> None:
 
 
 def test_real_reviews_are_learned(shared_data) -> None:
-    import polars as pl
-
     table = pl.read_parquet(shared_data / "yelp.parquet").filter(pl.col("balanced"))
     train, test = (table.filter(pl.col("split") == part) for part in ("train", "test"))
     fitted = kt.KeyTokenClassifier().fit(train["text"], train["label"])

@@ -1,6 +1,8 @@
 """KeyTokenClassifier: from texts to labels, with a reason for each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
+from copy import copy
+from enum import Enum
 from pathlib import Path
 from typing import Any, Self
 
@@ -82,26 +84,32 @@ class KeyTokenClassifier(ClassifierMixin, BaseEstimator):
         """Learn from texts X (n,) and labels y (n,). A warm start keeps the vocabulary."""
         texts, labels = _texts(X), _labels(y)
         _same_length(texts, labels)
-        if self.warm_start and hasattr(self, "core_"):
-            self.core_.set_params(**self._core().get_params())
-            counts = self.counter_.transform(texts)
-        else:
-            self.counter_, self.core_ = self._counter(len(texts)), self._core()
-            counts = self.counter_.fit_transform(texts)
-        self.core_.fit(counts, labels, self._weights(labels, sample_weight))
+        again = self.warm_start and hasattr(self, "core_")
+        fresh = self._core()
+        core = copy(self.core_).set_params(**fresh.get_params()) if again else fresh
+        counter, counts = self._counted(texts, again)
+        core.fit(counts, labels, self._weights(labels, sample_weight))
+        self.counter_, self.core_ = counter, core
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from further texts; the first call's vocabulary stays."""
         texts, labels = _texts(X), _labels(y)
         _same_length(texts, labels)
-        if hasattr(self, "core_"):
-            counts = self.counter_.transform(texts)
-        else:
-            self.counter_, self.core_ = self._counter(len(texts)), self._core()
-            counts = self.counter_.fit_transform(texts)
-        self.core_.partial_fit(counts, labels, classes, self._weights(labels, sample_weight))
+        again = hasattr(self, "core_")
+        core = copy(self.core_) if again else self._core()
+        counter, counts = self._counted(texts, again)
+        core.partial_fit(counts, labels, classes, self._weights(labels, sample_weight))
+        self.counter_, self.core_ = counter, core
         return self
+
+    def _counted(self, texts: list[str], again: bool) -> tuple[Counter, Any]:
+        """The counter, a new one unless `again`, and its counts. A refused call must change
+        nothing, so learning keeps neither before it has succeeded."""
+        if again:
+            return self.counter_, self.counter_.transform(texts)
+        counter = self._counter(len(texts))
+        return counter, counter.fit_transform(texts)
 
     def _counter(self, n: int) -> Counter:
         automatic = 1 if n < 100 else 2 if n < 10_000 else 3
@@ -227,10 +235,7 @@ def _texts(X: Any) -> list[str]:
     """A list of strings; anything else is named with its place."""
     if isinstance(X, (str, bytes)):
         raise_input("X", "hold several texts", "one text; put it in a list")
-    try:
-        texts = X.tolist() if hasattr(X, "tolist") else list(X)
-    except TypeError:
-        raise_input("X", "be a sequence of texts", type(X).__name__)
+    texts = _listed("X", X, "texts")
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise_input("X", "hold texts", f"{text!r:.40} at row {row}")
@@ -239,15 +244,9 @@ def _texts(X: Any) -> list[str]:
 
 def _labels(y: Any) -> np.ndarray:
     """An array of labels, none of them missing."""
-    try:
-        listed = y.tolist() if hasattr(y, "tolist") else list(y)
-    except TypeError:
-        raise_input("y", "be a sequence of labels", type(y).__name__)
+    listed = [_plain(label) for label in _listed("y", y, "labels")]
     for row, label in enumerate(listed):
-        if isinstance(label, (list, tuple, np.ndarray)):
-            raise_input("y", "have 1 axis", f"{label!r:.40} at row {row}")
-        if _is_missing(label):
-            raise_input("y", "hold no missing label", f"{label!r} at row {row}")
+        _check_label(label, row)
     kinds = {type(label).__name__ for label in listed}
     if len(kinds) > 1 and not kinds <= {"int", "float"}:
         raise_input("y", "hold labels of one type", " and ".join(sorted(kinds)))
@@ -255,6 +254,39 @@ def _labels(y: Any) -> np.ndarray:
     if len(labels):
         check_labels(labels)
     return labels
+
+
+def _listed(name: str, values: Any, what: str) -> list[Any]:
+    """The values in their order; a table's single column, but never its columns' names."""
+    if hasattr(values, "columns") and hasattr(values, "shape"):
+        if values.shape[1] != 1:
+            raise_input(name, f"be one column of {what}", f"a table of {values.shape[1]} columns")
+        values = values[values.columns[0]]
+    if isinstance(values, (Mapping, Set)):
+        raise_input(name, f"be a sequence of {what}", type(values).__name__)
+    try:
+        return values.tolist() if hasattr(values, "tolist") else list(values)
+    except TypeError:
+        raise_input(name, f"be a sequence of {what}", type(values).__name__)
+
+
+def _plain(label: Any) -> Any:
+    """Python's value for a NumPy scalar, or for an enumeration's string or number."""
+    if isinstance(label, Enum) and isinstance(label, (str, int)):
+        return label.value
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _check_label(label: Any, row: int) -> None:
+    """One string, number or boolean."""
+    if isinstance(label, (list, tuple, np.ndarray)):
+        raise_input("y", "have 1 axis", f"{label!r:.40} at row {row}")
+    if _is_missing(label):
+        raise_input("y", "hold no missing label", f"{label!r} at row {row}")
+    fraction = isinstance(label, float) and np.isfinite(label) and not label.is_integer()
+    if fraction or not isinstance(label, (str, int, float)):
+        came = f"{label!r:.40} at row {row}; if these are classes, convert them to strings"
+        raise_input("y", "hold classes: whole numbers, strings or booleans", came)
 
 
 def _is_missing(label: Any) -> bool:
