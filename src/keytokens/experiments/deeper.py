@@ -10,9 +10,10 @@ import numpy as np
 
 from keytokens._extras import require
 from keytokens.dynamics.training import float64
-from keytokens.embedding.frequencies import frequency, posterior_difference
-from keytokens.experiments.corpora import Corpus, by_corpus, drawn, parts, reviews
+from keytokens.embedding.frequencies import posterior_difference
+from keytokens.experiments.corpora import COLOURS, Corpus, by_corpus, drawn, parts, reviews
 from keytokens.experiments.experiment import Experiment
+from keytokens.experiments.reviews_band import restricted
 from keytokens.experiments.reviews_figures import panel
 from keytokens.experiments.tools import worst
 from keytokens.experiments.verdict import Verdict, at_least
@@ -20,43 +21,60 @@ from keytokens.experiments.verdict import Verdict, at_least
 MODELS = {"one layer": (1, False), "two layers": (1, True), "four heads": (4, False)}
 WIDTH, RATE, BATCH = 32, 0.02, 50
 LONGEST, SENTENCES, EPOCHS = 96, 2000, 4
+Read = tuple[Any, Any, Any]  # token ids, which are tokens, labels
 
 
 def run(params: dict[str, Any], rng: np.random.Generator) -> list[dict[str, Any]]:
-    """A drawn corpus with partly predictive tokens."""
-    return rows_of(drawn(rng, n=600, T=16), params["model"], 12, rng)
+    """A drawn corpus with partly predictive tokens; as many sentences more are held out."""
+    corpus, held = (drawn(rng, n=600, T=16) for _ in range(2))
+    return rows_of(corpus, held, 12, rng)
 
 
 def run_reviews(
     params: dict[str, Any], rng: np.random.Generator, data: str
 ) -> list[dict[str, Any]]:
-    """A subset of the training reviews."""
-    train = reviews(data)[0]
-    keep = np.zeros(len(train.y), bool)
-    keep[rng.permutation(len(train.y))[:SENTENCES]] = True
-    return rows_of(train.rows(keep), params["model"], EPOCHS, rng)
+    """A subset of the training reviews and its words; all test reviews are held out."""
+    whole, test = reviews(data)
+    keep = np.zeros(len(whole.y), bool)
+    keep[rng.permutation(len(whole.y))[:SENTENCES]] = True
+    train = whole.rows(keep)
+    seen = np.flatnonzero(train.counts.sum(axis=0))
+    return rows_of(restricted(train, seen), restricted(test, seen), EPOCHS, rng)
 
 
 def rows_of(
-    corpus: Corpus, model: str, epochs: int, rng: np.random.Generator
+    corpus: Corpus, held: Corpus, epochs: int, rng: np.random.Generator
 ) -> list[dict[str, Any]]:
-    """Train; then values, logits and rank correlations."""
-    with float64():
-        weights, accuracy = train(corpus, *MODELS[model], epochs, rng)
-    seen = frequency(corpus.counts) > 0
-    posterior = posterior_difference(corpus.counts, corpus.y)[seen]
-    E = weights["E"][seen]
-    value, logit = E @ weights["v"].sum(axis=1), (E @ weights["p"]).max(axis=1)
-    often = np.asarray((corpus.counts > 0).sum(axis=0)).ravel()[seen] >= 20
-    rows: list[dict[str, Any]] = [
-        {"what": "model", "accuracy": accuracy, "value_rank": _rank(value[often], posterior[often]),
-         "logit_rank": _rank(logit[often], np.abs(posterior[often]))}
-    ]  # fmt: skip
-    words = corpus.words[seen]
-    for s in np.flatnonzero(often):
-        rows.append({"what": "token", "word": str(words[s]), "posterior": posterior[s],
-                     "value": value[s], "logit": logit[s] - logit[often].mean()})  # fmt: skip
+    """Every model on the same sentences, from the same E0."""
+    read, unread = padded(corpus, rng), padded(held, rng)
+    seed = int(rng.integers(2**31))
+    rows: list[dict[str, Any]] = []
+    for model, kind in MODELS.items():
+        start_ = start(corpus.counts.shape[1], *kind, np.random.default_rng(seed))
+        with float64():
+            weights = train(read, start_, epochs, np.random.default_rng(seed))
+            right = {"accuracy": accuracy(weights, read), "held_out": accuracy(weights, unread)}
+        rows += [{"model": model} | row for row in measured(weights, corpus, right)]
     return rows
+
+
+def measured(weights: Any, corpus: Corpus, right: dict[str, float]) -> list[dict[str, Any]]:
+    """Values, logits and rank correlations of the tokens that stand in 20 sentences."""
+    often = np.flatnonzero((corpus.counts > 0).sum(axis=0) >= 20)
+    posterior = posterior_difference(corpus.counts, corpus.y)[often]
+    value = (weights["E"] @ weights["v"].sum(axis=1))[often]
+    logit = largest((weights["E"] @ weights["p"])[often])
+    ranks = {"value_rank": _rank(value, posterior), "logit_rank": _rank(logit, np.abs(posterior))}
+    return [{"what": "model"} | right | ranks] + [
+        {"what": "token", "word": str(corpus.words[s]), "kind": str(corpus.kinds[s]),
+         "posterior": posterior[k], "value": value[k], "logit": logit[k]}
+        for k, s in enumerate(often)
+    ]  # fmt: skip
+
+
+def largest(a: Any) -> Any:
+    """Over heads, of logits (V, H) about each head's mean: softmax ignores a head's offset. (V,)"""
+    return (a - a.mean(axis=0)).max(axis=1)
 
 
 def _rank(x: Any, y: Any) -> float:
@@ -65,26 +83,27 @@ def _rank(x: Any, y: Any) -> float:
     return float(spearmanr(x, y).statistic)
 
 
-def train(
-    corpus: Corpus, heads: int, two: bool, epochs: int, rng: np.random.Generator
-) -> tuple[dict[str, Any], float]:
-    """Adam over shuffled batches; the final weights and the training accuracy."""
+def train(read: Read, weights: Any, epochs: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Adam over shuffled batches; the final weights."""
     jax = require("jax", "lab")
-    ids, mask = padded(corpus, rng)
-    weights = start(corpus.counts.shape[1], heads, two, rng)
     zeros = jax.tree.map(np.zeros_like, weights)
     state = (weights, zeros, zeros, np.float64(0))
     epoch = jax.jit(_epoch)
     for _ in range(epochs):
-        order = rng.permutation(len(corpus.y) // BATCH * BATCH).reshape(-1, BATCH)
-        state = epoch(state, ids[order], mask[order], corpus.y[order])
-    f = np.concatenate([np.asarray(forward(state[0], ids[k : k + 200], mask[k : k + 200]))
-                        for k in range(0, len(corpus.y), 200)])  # fmt: skip
-    return {k: np.asarray(w) for k, w in state[0].items()}, float(np.mean(np.sign(f) == corpus.y))
+        order = rng.permutation(len(read[2]) // BATCH * BATCH).reshape(-1, BATCH)
+        state = epoch(state, *(part[order] for part in read))
+    return {k: np.asarray(w) for k, w in state[0].items()}
 
 
-def padded(corpus: Corpus, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Token ids (n, T) and which are tokens; of longer sentences LONGEST tokens drawn at random.
+def accuracy(weights: Any, read: Read) -> float:
+    """Share of sentences whose f has the sign of the label."""
+    right = [np.sign(forward(weights, *(part[k : k + 200] for part in read[:2])))
+             == read[2][k : k + 200] for k in range(0, len(read[2]), 200)]  # fmt: skip
+    return float(np.mean(np.concatenate(right)))
+
+
+def padded(corpus: Corpus, rng: np.random.Generator) -> Read:
+    """Token ids (n, T), which are tokens, and y; of longer sentences LONGEST tokens at random.
 
     The order of tokens does not matter: the models have no positions.
     """
@@ -95,7 +114,7 @@ def padded(corpus: Corpus, rng: np.random.Generator) -> tuple[Any, Any]:
         tokens = np.repeat(row.indices, row.data.astype(int))
         tokens = rng.permutation(tokens)[:T]
         ids[i, : len(tokens)], mask[i, : len(tokens)] = tokens, True
-    return ids, mask
+    return ids, mask, corpus.y
 
 
 def start(V: int, heads: int, two: bool, rng: np.random.Generator) -> dict[str, Any]:
@@ -148,6 +167,8 @@ def verdicts(rows: Any) -> list[Verdict]:
     return [
         at_least("Every model learns its training sentences.", "smallest training accuracy",
                  worst(model["accuracy"], np.min), 0.85, "an untrained model says nothing"),
+        at_least("And it classifies sentences it has not seen.", "smallest held-out accuracy",
+                 worst(model["held_out"], np.min), 0.75, "midway between guessing and certainty"),
         at_least("Token values ⟨E_s, v⟩ rise with the posterior difference in one layer.",
                  "smallest rank correlation",
                  worst(model.filter(pl.col("model") == "one layer")["value_rank"], np.min), 0.5,
@@ -169,29 +190,55 @@ def _draw_corpus(rows: Any) -> Any:
     import polars as pl
     from matplotlib import pyplot
 
-    tokens = rows.filter((pl.col("what") == "token") & (pl.col("seed") == 0))
-    figure, axes = pyplot.subplots(2, len(MODELS), figsize=(9.6, 4.8), sharex=True)
-    for column, model in zip(axes.T, MODELS, strict=True):
-        part = tokens.filter(pl.col("model") == model)
+    rows = rows.filter(pl.col("seed") == 0)
+    on_reviews = "corpus" in rows.columns
+    figure, axes = pyplot.subplots(2, len(MODELS), figsize=(9.6, 5), sharex=True)
+    for column, (model, part) in zip(axes.T, _models(rows), strict=True):
+        tokens = part.filter(pl.col("what") == "token")
         for axis, name in zip(column, ("value", "logit"), strict=True):
-            panel(axis, part, name)
-        column[0].set(title=model)
+            if on_reviews:
+                panel(axis, tokens, name)
+            else:
+                _by_kind(axis, tokens, name)
+        column[0].set_title(f"{model}\n{_right(part)}", fontsize=9)
         column[1].set(xlabel="posterior difference Δ$_s$")
     axes[0, 0].set(ylabel="⟨E$_s$, v⟩")
-    axes[1, 0].set(ylabel="⟨E$_s$, p⟩, centred")
+    axes[1, 0].set(ylabel="⟨E$_s$, p⟩, each head centred")
+    if not on_reviews:
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), ncols=4, loc="outside upper center")
     return figure
 
 
+def _models(rows: Any) -> list[tuple[str, Any]]:
+    return [(model, rows.filter(rows["model"] == model)) for model in MODELS]
+
+
+def _right(rows: Any) -> str:
+    """Accuracy, for a title."""
+    row = rows.row(0, named=True)
+    return f"{row['accuracy']:.1%} right in training, {row['held_out']:.1%} held out"
+
+
+def _by_kind(axis: Any, tokens: Any, name: str) -> None:
+    """A point a token, in the colour of its kind."""
+    axis.axhline(0, color="0.85", lw=0.8, zorder=0)
+    for (kind,), part in tokens.group_by("kind", maintain_order=True):
+        axis.plot(part["posterior"], part[name], "o", ms=3.5, color=COLOURS[kind], label=kind)
+
+
 LOOK = (
-    "The same figure as for one layer in theory: values against the posterior difference above, "
-    "attention logits (the largest over heads) below, after training everything together; points "
-    "are tokens, the line binned means with their spread."
+    "The same figure as for one layer in theory: values (the sum over heads) against the posterior "
+    "difference above, attention logits (the largest over heads, each about its mean) below, after "
+    "training everything together. Points are tokens that stand in 20 training sentences or more; "
+    "for reviews the line is binned means with their spread. All models of a column's row train on "
+    "the same sentences from the same E⁰. "
+    "Width 32, E⁰ of unit rows, v and p⁰ of every head, W⁰ = 0, Adam's rate, batches and "
+    "epochs, the number of reviews, their vocabulary and length are our choice."
 )
 EXPERIMENT = Experiment(
     name="deeper",
     title="Two layers and several heads",
     run=run,
-    params=[{"model": name} for name in MODELS],
     seeds=lambda quick: 1 if quick else 3,
     verdicts=verdicts,
     draw=draw,
@@ -202,7 +249,6 @@ REVIEWS = Experiment(
     name="deeper-reviews",
     title="Two layers and several heads, on real reviews",
     run=run_reviews,
-    params=[{"model": name} for name in MODELS],
     verdicts=verdicts,
     draw=draw,
     look=LOOK,
