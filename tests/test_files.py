@@ -2,6 +2,9 @@
 
 import errno
 import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -64,3 +67,48 @@ def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == ["model"]
     assert os.listdir(model) == ["new"]
+
+
+def test_a_link_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    for name in ("page.html", "new.html"):  # the second link has no target yet
+        (tmp_path / name).symlink_to(tmp_path / "kept" / name)
+    (tmp_path / "kept" / "page.html").write_text("old")
+    for name in ("page.html", "new.html"):
+        _files.write_text(tmp_path / name, "new")
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / "kept" / name).read_text() == "new"
+    assert sorted(os.listdir(tmp_path)) == ["kept", "new.html", "page.html"]
+    assert sorted(os.listdir(tmp_path / "kept")) == ["new.html", "page.html"]
+
+
+def test_a_folder_behind_a_link_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "model").symlink_to(tmp_path / "kept")
+    with _files.replacing_folder(tmp_path / "model") as temporary:
+        (temporary / "new").write_text("new")
+    assert (tmp_path / "model").is_symlink()
+    assert os.listdir(tmp_path / "kept") == ["new"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_written_through(tmp_path: Path) -> None:
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    _files.write_text(pipe, "new" * 100_000)
+    assert pipe.is_fifo()
+    reader.join(10)
+    assert read == ["new" * 100_000]
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="no such name here")
+def test_an_output_that_is_open_is_added_to(tmp_path: Path) -> None:
+    script = "from keytokens import _files; _files.write_text('/dev/stdout', 'new')"
+    with (tmp_path / "log").open("w") as log:
+        log.write("old, ")
+        log.flush()
+        subprocess.run([sys.executable, "-c", script], stdout=log, check=True)
+    assert (tmp_path / "log").read_text() == "old, new"

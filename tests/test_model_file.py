@@ -1,7 +1,10 @@
 """Model files: the same bits come back; what is unknown, missing or misshapen is refused."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -61,6 +64,68 @@ def test_only_a_model_is_written_over(model, tmp_path) -> None:
     (tmp_path / "folder.kt").mkdir()
     with pytest.raises(kt.FileError, match="must be a file; got: a folder of that name"):
         model.save(tmp_path / "folder.kt")
+
+
+def test_a_file_of_something_else_is_never_written_over(model, tmp_path) -> None:
+    other = {"x": np.zeros(2)}
+    save_file(other, tmp_path / "weights.kt", metadata={"keytokens": '{"kind": "trajectory"}'})
+    save_file(other, tmp_path / "bare.kt")
+    (tmp_path / "thesis.docx").write_text("years of work")
+    (tmp_path / "link.kt").symlink_to(tmp_path / "thesis.docx")
+    os.mkfifo(tmp_path / "pipe.kt")
+    before = {name: (tmp_path / name).lstat() for name in os.listdir(tmp_path)}
+    for name in before:
+        with pytest.raises(kt.FileError, match=f"{name} must be a new file or a model; got"):
+            model.save(tmp_path / name)
+    assert before == {name: (tmp_path / name).lstat() for name in os.listdir(tmp_path)}
+    (tmp_path / "weights").mkdir()
+    save_file(other, tmp_path / "weights" / "model.safetensors")  # of another program
+    with pytest.raises(kt.FileError, match="such as 'model.safetensors'"):
+        model.save(tmp_path / "weights")
+
+
+def test_a_model_behind_a_link_and_an_empty_file_are_written_over(model, tmp_path) -> None:
+    (tmp_path / "m.kt").touch()  # as mktemp leaves it
+    (tmp_path / "link.kt").symlink_to(tmp_path / "m.kt")
+    for _ in range(2):
+        model.save(tmp_path / "link.kt")
+    assert (tmp_path / "link.kt").is_symlink()
+    assert kt.load(tmp_path / "m.kt").vocabulary_ == model.vocabulary_
+
+
+FULL = """
+import pathlib, resource, sys, keytokens as kt
+model = kt.load(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+try:
+    model.save(sys.argv[2])
+except kt.FileError as error:
+    sys.exit(str(error) == f"{sys.argv[2]} must be writable; got: File too large (os error 27).")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system's words on a file too large")
+@pytest.mark.parametrize("name", ["new.kt", "new"])
+def test_a_file_that_does_not_fit_is_one_clear_line(model, tmp_path, name: str) -> None:
+    model.save(tmp_path / "m.kt")
+    words = [sys.executable, "-c", FULL, str(tmp_path / "m.kt"), str(tmp_path / name)]
+    assert subprocess.run(words).returncode == 1
+    assert os.listdir(tmp_path) == ["m.kt"]
+
+
+def test_numpys_scalars_are_parameters(tmp_path) -> None:
+    params = dict(
+        max_iter=np.int64(50), selectivity=np.float32(0.25), binary=np.bool_(True),
+        ngrams=(np.int64(1), np.int64(2)), options={"prior": np.float32(0.5)},
+        class_weight={np.int64(0): np.float32(1), np.int64(1): np.float64(2)},
+    )  # fmt: skip
+    fitted = kt.KeyTokenClassifier(**params).fit(TEXTS, [1, 1, 0, 0])
+    fitted.save(tmp_path / "m.kt")
+    again = kt.load(tmp_path / "m.kt")
+    assert again.get_params() == fitted.get_params()
+    assert type(again.max_iter) is int
+    with pytest.raises(kt.InputError, match="must be numbers, strings or lists; got <object"):
+        fitted.set_params(random_state=object()).save(tmp_path / "m.kt")
 
 
 def test_saving_again_gives_the_same_file(model, tmp_path) -> None:

@@ -1,4 +1,8 @@
-"""Files are written whole or not at all: to a temporary neighbour first, then renamed."""
+"""Files are written whole or not at all: to a temporary neighbour first, then renamed.
+
+Only a regular file is replaced. A link stays and its target is replaced; a pipe, a device or an
+output that is already open is written through, once all that goes there is known.
+"""
 
 import os
 import shutil
@@ -9,6 +13,8 @@ from pathlib import Path
 
 from keytokens.errors import FileError
 
+_OPEN = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
+
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
@@ -18,22 +24,50 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """
     target = Path(path)
     with _told(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        os.close(handle)
-        temporary = Path(name)
-        try:
+        if is_stream(target):
+            with _sent_to(target) as temporary:
+                yield temporary
+            return
+        real = Path(os.path.realpath(target))
+        real.parent.mkdir(parents=True, exist_ok=True)
+        with _temporary(f".{real.name}.", real.parent) as temporary:
             yield temporary
             temporary.chmod(0o666 & ~_umask())
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
+            os.replace(temporary, real)
+
+
+def is_stream(path: str | Path) -> bool:
+    """Is there a pipe, a device, or an output of this process, which no file may replace?"""
+    target = Path(path)
+    if not target.exists():
+        return False
+    return str(target).startswith(_OPEN) or not (target.is_file() or target.is_dir())
+
+
+@contextmanager
+def _sent_to(target: Path) -> Iterator[Path]:
+    """A temporary file whose content goes to the stream in the end."""
+    with _temporary("keytokens.", None) as temporary:
+        yield temporary
+        handle = os.open(target, os.O_WRONLY | os.O_APPEND)
+        with temporary.open("rb") as content, os.fdopen(handle, "wb") as stream:
+            shutil.copyfileobj(content, stream)
+
+
+@contextmanager
+def _temporary(prefix: str, folder: Path | None) -> Iterator[Path]:
+    handle, name = tempfile.mkstemp(prefix=prefix, dir=folder)
+    os.close(handle)
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 @contextmanager
 def replacing_folder(path: str | Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; on success it takes the place of `path`."""
-    target = Path(path)
+    target = Path(os.path.realpath(path))
     with _told(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -47,7 +81,7 @@ def replacing_folder(path: str | Path) -> Iterator[Path]:
 
 def check_writable(path: str | Path) -> None:
     """Told before long work instead of after it: may something be written at `path`?"""
-    target = Path(path).absolute()
+    target = Path(os.path.realpath(path))
     above = next(folder for folder in target.parents if folder.exists())
     if not above.is_dir():
         raise FileError(f"{path} must be writable; got: {above} is not a folder.")

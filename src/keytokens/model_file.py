@@ -5,6 +5,8 @@ One file (the JSON stands in the safetensors header), or a folder of `model.safe
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,27 +28,69 @@ def check_target(path: str | Path) -> None:
     check_writable(target)
     if target.suffix and target.is_dir():
         raise FileError(f"{target} must be a file; got: a folder of that name.")
+    if target.suffix and target.exists() and not _is_replaceable(target):
+        raise FileError(f"{target} must be a new file or a model; got: a file of something else.")
     if not target.suffix and target.exists():
         if not target.is_dir():
             raise FileError(f"{target} must be a folder (no suffix); got: a file of that name.")
-        if others := sorted({entry.name for entry in target.iterdir()} - {_ARRAYS, _META}):
-            came = f"a folder with other things in it, such as {others[0]!r}"
-            raise FileError(f"{target} must be a new folder or that of a model; got: {came}.")
+        _check_folder(target)
+
+
+def _is_replaceable(path: Path) -> bool:
+    """A file that holds a model, of any version, or nothing at all."""
+    if not path.is_file():
+        return False
+    try:
+        with safe_open(path, "numpy") as file:
+            told = json.loads((file.metadata() or {}).get(FORMAT, ""))
+    except (SafetensorError, ValueError):
+        return path.stat().st_size == 0
+    except OSError as error:
+        raise FileError(f"{path} must be readable; got: {error.strerror or error}.") from error
+    return isinstance(told, dict) and told.get("format") == FORMAT
+
+
+def _check_folder(target: Path) -> None:
+    """Only a model's two files may be in the way."""
+    names = {entry.name for entry in target.iterdir()}
+    others = sorted(names - {_ARRAYS, _META} if _META in names else names)
+    if others:
+        came = f"a folder with other things in it, such as {others[0]!r}"
+        raise FileError(f"{target} must be a new folder or that of a model; got: {came}.")
 
 
 def write(path: str | Path, arrays: Arrays, meta: dict[str, Any]) -> None:
     """Write arrays and JSON-able `meta`, whole or not at all."""
     target = Path(path)
     check_target(target)
-    text = json.dumps({"format": FORMAT, "version": VERSION, **meta}, sort_keys=True)
+    described = {"format": FORMAT, "version": VERSION, **meta}
+    text = json.dumps(described, sort_keys=True, default=_plain)
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
-    if target.suffix:
-        with replacing(target) as temporary:
-            save_file(arrays, temporary, metadata={FORMAT: text})
-        return
-    with replacing_folder(target) as folder:
-        save_file(arrays, folder / _ARRAYS)
-        (folder / _META).write_text(text + "\n", encoding="utf-8")
+    with _told(target):
+        if target.suffix:
+            with replacing(target) as temporary:
+                save_file(arrays, temporary, metadata={FORMAT: text})
+            return
+        with replacing_folder(target) as folder:
+            save_file(arrays, folder / _ARRAYS)
+            (folder / _META).write_text(text + "\n", encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's scalars are numbers to JSON too."""
+    if not isinstance(value, np.generic):
+        raise_input("a model's parameters", "be numbers, strings or lists", f"{value!r:.60}")
+    return value.item()
+
+
+@contextmanager
+def _told(target: Path) -> Iterator[None]:
+    """Turn safetensors' word on a failed write into ours."""
+    try:
+        yield
+    except SafetensorError as error:
+        reason = str(error).split("I/O error: ")[-1]
+        raise FileError(f"{target} must be writable; got: {reason}.") from error
 
 
 def read(path: str | Path) -> tuple[Arrays, dict[str, Any]]:
