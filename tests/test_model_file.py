@@ -20,6 +20,7 @@ from safetensors.numpy import load_file, save_file
 
 import keytokens as kt
 from keytokens import model_file
+from keytokens.text import Tokenizer
 
 TEXTS = ["a good film", "so good !", "a bad film", "so bad !"]
 LABELS = ["yes", "yes", "no", "no"]
@@ -75,12 +76,12 @@ def test_a_file_of_something_else_is_never_written_over(model, tmp_path) -> None
     os.mkfifo(tmp_path / "pipe.kt")
     before = {name: (tmp_path / name).lstat() for name in os.listdir(tmp_path)}
     for name in before:
-        with pytest.raises(kt.FileError, match=f"{name} must be a new file or a model; got"):
+        with pytest.raises(kt.FileError, match="must be a new file or a model; got: a file of"):
             model.save(tmp_path / name)
     assert before == {name: (tmp_path / name).lstat() for name in os.listdir(tmp_path)}
     (tmp_path / "weights").mkdir()
     save_file(other, tmp_path / "weights" / "model.safetensors")  # of another program
-    with pytest.raises(kt.FileError, match="such as 'model.safetensors'"):
+    with pytest.raises(kt.FileError, match=r"such as 'model.safetensors'"):
         model.save(tmp_path / "weights")
 
 
@@ -160,6 +161,47 @@ def test_a_tokeniser_of_your_own_is_asked_for(tmp_path) -> None:
     assert np.array_equal(again.decision_function(TEXTS), fitted.decision_function(TEXTS))
 
 
+def test_a_tokeniser_of_the_package_needs_no_code(model, tmp_path) -> None:
+    fitted = kt.KeyTokenClassifier(tokenizer=Tokenizer(punctuation=False)).fit(TEXTS, LABELS)
+    fitted.save(tmp_path / "m.kt")
+    params = model_file.read(tmp_path / "m.kt")[1]["params"]
+    again = kt.load(tmp_path / "m.kt")
+    assert again.get_params() == fitted.get_params()
+    assert "!" not in again.vocabulary_
+    kt.load(tmp_path / "m.kt", tokenizer=Tokenizer(punctuation=False))
+    changed(fitted, tmp_path / "older.kt", params=params | {"tokenizer": "custom"})
+    assert kt.load(tmp_path / "older.kt").tokenizer == Tokenizer(punctuation=False)
+
+
+def test_a_tokeniser_that_would_be_ignored_is_refused(model, tmp_path) -> None:
+    model.save(tmp_path / "m.kt")
+    for other in (str.split, Tokenizer(punctuation=False)):
+        with pytest.raises(kt.InputError, match=r"tokenizer must be left out: the model has Tok"):
+            kt.load(tmp_path / "m.kt", tokenizer=other)
+
+
+def test_a_parameter_younger_than_the_file_is_at_its_default(model, tmp_path) -> None:
+    model.save(tmp_path / "m.kt")
+    params = model_file.read(tmp_path / "m.kt")[1]["params"]
+    del params["calibrate"]
+    changed(model, tmp_path / "m.kt", params=params)
+    assert kt.load(tmp_path / "m.kt").get_params() == model.get_params()
+
+
+def test_numbers_of_a_cut_model_take_four_bytes(model, tmp_path) -> None:
+    small = model.cut(200)
+    small.save(tmp_path / "small.kt")
+    stored = load_file(tmp_path / "small.kt")
+    assert {stored[name].dtype for name in ("attention", "value")} == {np.dtype(np.float32)}
+    model.save(tmp_path / "m.kt")
+    assert load_file(tmp_path / "m.kt")["value"].dtype == np.float64
+    again = kt.load(tmp_path / "small.kt")
+    assert again.decision_function(TEXTS).tobytes() == small.decision_function(TEXTS).tobytes()
+    for name in ("attention_", "value_", "posterior_difference_"):
+        assert getattr(again, name).dtype == np.float64
+        assert getattr(again, name).tobytes() == getattr(small, name).tobytes()
+
+
 def changed(model, path, arrays=None, drop=(), **meta) -> None:
     """Save the model, then write it again with parts replaced."""
     model.save(path)
@@ -185,6 +227,7 @@ BROKEN = {
     "iterations must be of its own type; got str": dict(iterations="12"),
     "classes must fit the model's outputs; got 1": dict(classes=["yes"]),
     "classes must be distinct and sorted; got ['yes', 'no']": dict(classes=["yes", "no"]),
+    "class_kind must hold the classes; got '<U1'": dict(class_kind="<U1"),
     "temperature must be positive; got -1": dict(temperature=-1.0),
     "must hold the values of a model; got one that breaks it (data type 'x'": dict(class_kind="x"),
     "must hold the values of a model; got one that breaks it (HeldOut": dict(held_out={"a": 1}),

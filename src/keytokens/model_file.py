@@ -139,9 +139,11 @@ def take(source: object, meta: dict[str, Any], expected: dict[str, type | tuple[
     return meta
 
 
-def keys_agree(source: object, what: str, got: set[str], expected: set[str]) -> None:
-    """Nothing unknown and nothing missing."""
+def keys_agree(
+    source: object, what: str, got: set[str], expected: set[str], partly: bool = False
+) -> None:
+    """Nothing unknown and, unless `partly`, nothing missing."""
     if unknown := sorted(got - expected):
         raise_input(f"{source}", f"hold no unknown {what}", ", ".join(unknown))
-    if missing := sorted(expected - got):
+    if not partly and (missing := sorted(expected - got)):
         raise_input(f"{source}", f"hold the {what} {', '.join(missing)}", "none")

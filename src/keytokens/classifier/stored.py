@@ -14,7 +14,7 @@ from keytokens.classifier.counts import SelectionClassifier
 from keytokens.embedding.heldout import HeldOut
 from keytokens.embedding.scores import AttentionScores
 from keytokens.errors import KeytokensError, raise_input
-from keytokens.text import Counter
+from keytokens.text import Counter, Tokenizer
 
 if TYPE_CHECKING:
     from keytokens.classifier.texts import KeyTokenClassifier
@@ -52,14 +52,23 @@ def save(model: "KeyTokenClassifier", path: str | Path) -> None:
         "held_out": None if core.held_out_ is None else asdict(core.held_out_),
         "reason": core.reason_,
     }
-    model_file.write(path, arrays, meta)
+    model_file.write(path, {name: _shorter(array) for name, array in arrays.items()}, meta)
+
+
+def _shorter(array: np.ndarray) -> np.ndarray:
+    """float32 where that is the same numbers."""
+    if array.dtype != np.float64:
+        return array
+    with np.errstate(over="ignore"):
+        short = array.astype(np.float32)
+    return short if np.array_equal(short, array) else array
 
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:
-    weight = params["class_weight"]
+    weight, own = params["class_weight"], params["tokenizer"]
     pairs = [list(pair) for pair in weight.items()] if isinstance(weight, dict) else weight
-    custom = None if params["tokenizer"] is None else "custom"
-    return params | {"tokenizer": custom, "ngrams": list(params["ngrams"]), "class_weight": pairs}
+    name = None if own is None else "standard" if isinstance(own, Tokenizer) else "custom"
+    return params | {"tokenizer": name, "ngrams": list(params["ngrams"]), "class_weight": pairs}
 
 
 def load(
@@ -90,10 +99,10 @@ def _model(
 ) -> "KeyTokenClassifier":
     from keytokens.classifier.texts import KeyTokenClassifier
 
-    params = meta["params"]
-    model_file.keys_agree(path, "parameters", set(params), set(KeyTokenClassifier().get_params()))
-    if params["tokenizer"] is not None and tokenizer is None:
-        raise_input("tokenizer", "be given again: the model was trained with your own", "none")
+    known = KeyTokenClassifier().get_params()
+    model_file.keys_agree(path, "parameters", set(meta["params"]), set(known), partly=True)
+    params = known | meta["params"]  # a parameter younger than the file is at its default
+    tokenizer = _tokenizer(params["tokenizer"], meta["counter"]["punctuation"], tokenizer)
     weight = params["class_weight"]
     weight = dict(map(tuple, weight)) if isinstance(weight, list) else weight
     params |= {"tokenizer": tokenizer, "ngrams": tuple(params["ngrams"]), "class_weight": weight}
@@ -102,6 +111,30 @@ def _model(
     model.counter_ = Counter.from_state(parts, meta["counter"], tokenizer)
     model.core_ = _core(path, model._core(), arrays, meta)
     return model
+
+
+def _tokenizer(
+    name: str | None, punctuation: bool | None, given: Callable[[str], list[str]] | None
+) -> Callable[[str], list[str]] | None:
+    """The model's tokeniser: only one of your own is asked for."""
+    if punctuation is None:
+        if given is None:
+            raise_input("tokenizer", "be given again: the model was trained with your own", "none")
+        return given
+    check.one_of("punctuation", punctuation, (True, False))
+    standard = Tokenizer(punctuation)
+    if given is not None and given != standard:
+        raise_input("tokenizer", f"be left out: the model has {standard}", f"{given!r:.60}")
+    return None if name is None else standard
+
+
+def _classes(path: str | Path, meta: dict[str, Any]) -> np.ndarray:
+    classes = np.array(meta["classes"], dtype=meta["class_kind"])
+    if classes.tolist() != meta["classes"]:
+        raise_input(f"{path}: class_kind", "hold the classes", repr(meta["class_kind"]))
+    if not np.array_equal(np.unique(classes), classes):
+        raise_input(f"{path}: classes", "be distinct and sorted", f"{meta['classes']!r:.60}")
+    return classes
 
 
 def _core(
@@ -114,12 +147,10 @@ def _core(
     for name in _STATISTICS:
         if arrays[name].shape[:1] != (core.n_features_in_,):
             raise_input(f"{path}: {name}", f"have {core.n_features_in_} rows", arrays[name].shape)
-        setattr(core, f"{name}_", arrays[name])
-    core.classes_ = np.array(meta["classes"], dtype=meta["class_kind"])
+        setattr(core, f"{name}_", arrays[name].astype(np.float64))
+    core.classes_ = _classes(path, meta)
     if core.scores_.n_outputs != {0: 0, 1: 0, 2: 1}.get(len(core.classes_), len(core.classes_)):
         raise_input(f"{path}: classes", "fit the model's outputs", len(core.classes_))
-    if not np.array_equal(np.unique(core.classes_), core.classes_):
-        raise_input(f"{path}: classes", "be distinct and sorted", f"{meta['classes']!r:.60}")
     core.seen_ = check.non_negative(f"{path}: seen", meta["seen"])
     core.temperature_ = check.positive(f"{path}: temperature", meta["temperature"])
     core.held_out_ = None if meta["held_out"] is None else HeldOut(**meta["held_out"])
