@@ -1,6 +1,10 @@
 """Every format gives the same table; what is wrong is named with its file and row."""
 
+import gc
 import json
+import os
+import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -163,6 +167,69 @@ def test_no_header_line(tmp_path: Path) -> None:
         read_table(path)
     with pytest.raises(kt.InputError, match="which has '0', '1'; got '2'"):
         read_table(path, text=2, label=1)
+
+
+def test_positions_are_not_for_a_file_with_a_header_line(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "Text,label\ngood,1\nbad,0\n")
+    message = "text must name a column of .*, which has a header line; got position 0, where that"
+    with pytest.raises(kt.InputError, match=message):
+        next(read_batches(path, text=0))
+    other = written(tmp_path / "b.csv", "kind,review\ntext,1\n")  # "text" may be a value
+    assert read_table(other, text=1, label=False).texts == ["review", "1"]
+
+
+def test_a_blank_line_of_a_single_column_is_an_empty_text(tmp_path: Path) -> None:
+    for name in ("a.csv", "a.tsv"):
+        path = written(tmp_path / name, "text\r\none\r\n\r\ntwo\r\n")
+        assert read_table(path, label=False).texts == ["one", "", "two"]
+    bare = written(tmp_path / "bare.csv", "one\n\ntwo\n")
+    assert read_table(bare, text=0, label=False).texts == ["one", "", "two"]
+
+
+@pytest.fixture
+def pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, bytes], Path]:
+    """A named pipe into which the content is written once; copies of it go to `copies`."""
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("no named pipes here")
+    (tmp_path / "copies").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "copies"))
+
+    def filled(name: str, content: bytes) -> Path:
+        path = tmp_path / name
+        os.mkfifo(path)
+        threading.Thread(target=path.write_bytes, args=(content,), daemon=True).start()
+        return path
+
+    return filled
+
+
+@every_format
+@pytest.mark.parametrize("rows", [None, 3])
+def test_a_pipe_is_read_once_and_whole(
+    write: Writer, rows: int | None, pipe: Callable[[str, bytes], Path], tmp_path: Path
+) -> None:
+    file = write(tmp_path, TEXTS, LABELS)
+    path = pipe(f"pipe{file.suffix}", file.read_bytes())
+    tables = [read_table(path)] if rows is None else list(read_batches(path, label=True, rows=rows))
+    assert [text for table in tables for text in table.texts] == TEXTS
+    assert [label for table in tables for label in table.labels] == LABELS  # type: ignore[union-attr]
+    gc.collect()
+    assert os.listdir(tmp_path / "copies") == []
+
+
+def test_a_pipe_without_an_ending(pipe: Callable[[str, bytes], Path]) -> None:
+    assert read_table(pipe("63", b"__label__a good\n")).texts == ["good"]
+    with pytest.raises(
+        kt.InputError, match=r"64 must end in .*, or begin with __label__; got '64'"
+    ):
+        read_table(pipe("64", b"text,label\ngood,1\n"))
+
+
+def test_a_pipe_has_its_own_name_in_errors(pipe: Callable[[str, bytes], Path]) -> None:
+    path = pipe("some.csv", b"text,label\ngood,1\nbad\n")
+    with pytest.raises(kt.InputError) as caught:
+        read_table(path)
+    assert str(caught.value) == f"{path}, row 2 must have 2 fields; got 1."
 
 
 def test_a_text_of_a_million_characters(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ A new format is one function here and its line in `READERS`.
 import csv
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -44,7 +44,8 @@ def source(path: Path, wanted: Wanted) -> Source:
     if suffix not in READERS and _is_labelled(path):
         suffix = ".txt"
     if suffix not in READERS:
-        raise_input(str(path), f"end in {', '.join(READERS)}, or be a folder", repr(path.name))
+        rule = f"end in {', '.join(READERS)}, or be a folder, or begin with __label__"
+        raise_input(str(path), rule, repr(path.name))
     return READERS[suffix](path, wanted)
 
 
@@ -79,6 +80,8 @@ def _delimited(path: Path, wanted: Wanted, delimiter: str, quoting: Any) -> Sour
         if not set(asked) <= set(header) and set(asked) <= set(_header(path, other, quoting)):
             header, delimiter = _header(path, other, quoting), other
     bare = not set(asked) <= set(header) and all(str(column).isdecimal() for column in asked)
+    if bare:
+        _check_bare(path, asked, header)
     columns = tuple(map(str, range(len(header)))) if bare else header
     hint = " (a file without a header line: give positions, 0 for the first column)"
     places = [
@@ -87,6 +90,14 @@ def _delimited(path: Path, wanted: Wanted, delimiter: str, quoting: Any) -> Sour
     ]
     rows = _fields(path, delimiter, quoting, len(header), skip=not bare)
     return Source(columns, ((row[places[0]], _at(row, places[1:])) for row in rows), False)
+
+
+def _check_bare(path: Path, asked: Sequence[Any], header: tuple[str, ...]) -> None:
+    """Positions are for files without a header line; one that says "text" there has it."""
+    for name, place in zip(("text", "label"), map(int, asked), strict=False):
+        if place < len(header) and header[place].strip().lower() == name:
+            rule = f"name a column of {path}, which has a header line"
+            raise_input(name, rule, f"position {place}, where that line says {header[place]!r}")
 
 
 def _header(path: Path, delimiter: str, quoting: Any) -> tuple[str, ...]:
@@ -105,15 +116,16 @@ def _at(row: list[str], place: list[int]) -> str | None:
 def _fields(
     path: Path, delimiter: str, quoting: Any, width: int, skip: bool
 ) -> Iterator[list[str]]:
-    """Every row's fields, all rows equally many; blank lines are skipped."""
+    """Every row's fields, all rows equally many. Where there is one column a blank line is its
+    empty field; where there are more it is skipped."""
     with _opened(path) as file:
         reader = csv.reader(file, delimiter=delimiter, quoting=quoting, strict=True)
         number = -skip
         try:
             for row in reader:
-                if not row:
+                if not row and width > 1:
                     continue
-                number += 1
+                row, number = row or [""], number + 1
                 if len(row) != width:
                     raise_input(f"{path}, row {number}", f"have {width} fields", len(row))
                 if number:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import keytokens._checks as check
 from keytokens.errors import raise_input
 from keytokens.text.formats import Column, Row, Source, Wanted, source
+from keytokens.text.spooling import spooled
 
 _BATCH_CHARACTERS = 1 << 25  # a batch of long texts is cut here, whatever its number of rows
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
@@ -38,8 +39,8 @@ def read_table(
     `text` and `label` name the columns, "text" and "label" if not given; label=False reads texts
     alone. A csv or tsv without a header line has positions for names: text=0, label=1.
     """
-    wanted = _wanted(text, label)
-    found = source(Path(path), wanted)
+    wanted, path = _wanted(text, label), spooled(path)
+    found = source(path, wanted)
     rows = list(_checked(found.rows, path, wanted))
     if not rows:
         raise_input(str(path), "hold at least one text", "none")
@@ -54,12 +55,12 @@ def read_batches(
 ) -> Iterator[Table]:
     """The same in tables of at most `rows` rows, one at a time: for files of any size."""
     check.integer("rows", rows, least=1)
-    wanted = _wanted(text, label)
+    wanted, path = _wanted(text, label), spooled(path)
     reading: Callable[[Any], Any] = _same
     if wanted.label is not False:  # a first pass, since the last label may say what "1" means
-        first = source(Path(path), wanted)
+        first = source(path, wanted)
         reading = _reading_of(first, (label for _, label in _checked(first.rows, path, wanted)))
-    found = source(Path(path), wanted)
+    found = source(path, wanted)
     for batch in _batches(_checked(found.rows, path, wanted), rows):
         yield _table(batch, found, wanted, reading)
 
