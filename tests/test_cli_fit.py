@@ -2,8 +2,11 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from click.testing import CliRunner
 import keytokens as kt
 from keytokens.classifier.findings import key_tokens
 from keytokens.cli import commands
+from keytokens.cli._json import dumps
 from keytokens.text import read_table
 
 GOOD = ["a good film", "very good", "so good !", "what a treat", "good, very good treat"] * 8
@@ -95,6 +99,111 @@ def test_certify_tells_people_and_machines(data, tmp_path) -> None:
     assert told["feasible"] is True
     assert told["margin"] > 0
     assert told["sentences"] == out.splitlines()
+
+
+def test_json_has_null_where_there_is_no_number(tmp_path) -> None:
+    """Texts of one token leave nothing to separate: no margin, no correlation."""
+    (tmp_path / "a.csv").write_text("text,label\n" + "good,1\nbad,0\n" * 4)
+    run("fit", tmp_path / "a.csv", "--out", tmp_path / "m.kt", "--ngrams", 1)
+    out = run("certify", tmp_path / "m.kt", tmp_path / "a.csv", "--json")
+    told = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert told["feasible"] is True
+    assert told["margin"] is told["correlation"] is None
+    found = kt.load(tmp_path / "m.kt").certify(["good", "bad"]).to_dict()
+    json.dumps(found, allow_nan=False)
+
+
+def test_every_commands_json_is_json() -> None:
+    told = dumps({"a": [float("nan"), (1.5, float("inf"))], "b": {"c": -float("inf")}, "d": "NaN"})
+    assert told == '{"a": [null, [1.5, null]], "b": {"c": null}, "d": "NaN"}'
+
+
+def test_test_labels_are_those_of_the_model(data, tmp_path, capsys, monkeypatch) -> None:
+    (tmp_path / "train.csv").write_text("text,label\n" + "good,1\nbad,0\n" * 4)
+    (tmp_path / "same.jsonl").write_text('{"text": "good", "label": "1"}\n')
+    fit = ["fit", tmp_path / "train.csv", "--out", tmp_path / "m.kt", "--test"]
+    assert json.loads(run(*fit, tmp_path / "same.jsonl", "--json"))["accuracy"]["accuracy"] == 1
+    (tmp_path / "m.kt").unlink()
+    (tmp_path / "odd.csv").write_text("text,label\ngood,1\nbad,0\nbad,unsure\n")
+    assert said(capsys, monkeypatch, *fit, tmp_path / "odd.csv") == (
+        "keytokens: labels must be one of '0', '1'; got 'unsure'.\n"
+    )
+    assert not (tmp_path / "m.kt").exists()
+
+
+def said(capsys, monkeypatch, *words: object) -> str:
+    """What a command that is refused says."""
+    from keytokens.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["keytokens", *map(str, words)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_a_model_takes_the_place_of_no_document(data, tmp_path, capsys, monkeypatch) -> None:
+    thesis = tmp_path / "thesis.docx"
+    thesis.write_text("years of work")
+    told = said(capsys, monkeypatch, "fit", data, "--out", thesis)
+    assert "thesis.docx must be a new file or a model; got: a file of something else." in told
+    assert thesis.read_text() == "years of work"
+
+
+@pytest.mark.parametrize("name", ["out.tsv", "out.parquet", "out.txt"])
+def test_predictions_are_csv_or_jsonl(data, tmp_path, name, capsys, monkeypatch) -> None:
+    run("fit", data, "--out", tmp_path / "m.kt")
+    told = said(capsys, monkeypatch, "predict", tmp_path / "m.kt", data, "--out", tmp_path / name)
+    assert "--out must end in .csv, or in .jsonl for JSON lines; got" in told
+    assert not (tmp_path / name).exists()
+
+
+def test_a_pipe_is_labelled_and_pipes_take_the_answers(data, tmp_path) -> None:
+    run("fit", data, "--out", tmp_path / "m.kt")
+    read, write = tmp_path / "texts", tmp_path / "answers"
+    answers: list[str] = []
+    for pipe in (read, write):
+        os.mkfifo(pipe)
+    for job in (lambda: read.write_text("__label__a so good !\n"),
+                lambda: answers.append(write.read_text())):  # fmt: skip
+        threading.Thread(target=job, daemon=True).start()
+    run("predict", tmp_path / "m.kt", read, "--out", write)
+    assert write.is_fifo()
+    for _ in range(100):
+        answers or time.sleep(0.1)
+    assert answers[0].splitlines()[1].startswith("yes,")
+
+
+def test_a_pipe_has_texts_and_their_names(data, tmp_path) -> None:
+    """--id reads the file again."""
+    run("fit", data, "--out", tmp_path / "m.kt")
+    pipe, out = tmp_path / "pipe.csv", tmp_path / "out.jsonl"
+    os.mkfifo(pipe)
+    content = "text,id\nso good,first\n"
+    threading.Thread(target=pipe.write_text, args=(content,), daemon=True).start()
+    run("explain", tmp_path / "m.kt", "--file", pipe, "--id", "id", "--eraser", out)
+    assert json.loads(out.read_text())["annotation_id"] == "first"
+
+
+def test_terminating_leaves_no_temporary_file(data, tmp_path) -> None:
+    run("fit", data, "--out", tmp_path / "m.kt")
+    folder, texts = tmp_path / "out", tmp_path / "endless.csv"
+    os.mkfifo(texts)
+    words = ["predict", tmp_path / "m.kt", texts, "--out", folder / "a.csv"]
+    env = os.environ | {"TMPDIR": str(tmp_path / "copies")}
+    (tmp_path / "copies").mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-m", "keytokens", *map(str, words)], stderr=subprocess.PIPE, env=env
+    ) as going:
+        with texts.open("w"):  # opens when it is read, and stays open
+            while not list((tmp_path / "copies").iterdir()):
+                time.sleep(0.05)
+            assert list(folder.iterdir())
+            going.terminate()
+            assert going.wait(60) == 143
+        assert going.stderr is not None
+        assert going.stderr.read() == b"keytokens: terminated\n"
+    assert list(folder.iterdir()) == list((tmp_path / "copies").iterdir()) == []
 
 
 WRONG = {

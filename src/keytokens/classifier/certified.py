@@ -62,7 +62,7 @@ class SelectionCertificate:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """For JSON."""
+        """For JSON: None stands for what is not a number, such as a margin without a bound."""
         feasible, proof = self.is_feasible, self.solution.certificate
         return {
             "texts": len(self.selected),
@@ -72,15 +72,19 @@ class SelectionCertificate:
             "optimal": self.optimal,
             "optimality": self.optimality,
             "feasible": feasible,
-            "margin": float(self.solution.margin) if feasible else None,
-            "gap": float(proof.gap) if feasible else None,
-            "violation": float(proof.violation) if feasible else None,
-            "correlation": self.correlation if feasible else None,
+            "margin": _number(self.solution.margin) if feasible else None,
+            "gap": _number(proof.gap) if feasible else None,
+            "violation": _number(proof.violation) if feasible else None,
+            "correlation": _number(self.correlation) if feasible else None,
             "sentences": list(self.sentences),
         }
 
     def __str__(self) -> str:
         return " ".join(self.sentences)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
 def certify_selection(scores: AttentionScores, counts: sparse.csr_array) -> SelectionCertificate:

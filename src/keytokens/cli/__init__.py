@@ -6,9 +6,12 @@ is instant.
 """
 
 import os
+import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from typing import NoReturn
 
 import click
 
@@ -42,8 +45,11 @@ def commands() -> None:
 def main() -> None:
     """Run the command line: an error a user can cause is one line on stderr and exit code 2."""
     try:
-        code = commands.main(prog_name="keytokens", standalone_mode=False)
-        sys.stdout.flush()  # a full disk may show here only
+        with _tidied_when_terminated():
+            code = commands.main(prog_name="keytokens", standalone_mode=False)
+            sys.stdout.flush()  # a full disk may show here only
+    except _Terminated:
+        _stop("terminated", 143)
     except (click.Abort, KeyboardInterrupt):
         _stop("interrupted", 130)
     except click.ClickException as error:
@@ -58,6 +64,24 @@ def main() -> None:
         place = error.filename or "the output"
         _stop(f"{place} must be usable; got: {error.strerror or error}.", 2)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+class _Terminated(BaseException):
+    """As KeyboardInterrupt, for `kill`."""
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise _Terminated
+
+
+@contextmanager
+def _tidied_when_terminated() -> Iterator[None]:
+    """`kill`, as a scheduler or `timeout` sends it, leaves no temporary file either."""
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _drop_output() -> None:

@@ -1,6 +1,5 @@
 """keytokens certify: what a model selects in a file's texts, and the proof."""
 
-import json
 from pathlib import Path
 
 import click
@@ -17,9 +16,10 @@ def command(model: Path, data: Path, column: str | None, as_json: bool) -> None:
     """Certify the tokens that MODEL selects in the texts of DATA."""
     import keytokens as kt
     from keytokens.cli._columns import table
+    from keytokens.cli._json import dumps
 
     found = kt.load(model).certify(table(data, column).texts)
     if as_json:
-        click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+        click.echo(dumps(found.to_dict(), ensure_ascii=False))
     else:
         click.echo("\n".join(found.sentences))

@@ -1,6 +1,5 @@
 """keytokens evaluate: accuracy, calibration, faithfulness beside other explainers."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +41,19 @@ def command(
     """
     import keytokens as kt
     from keytokens import _files
+    from keytokens.cli._json import dumps
     from keytokens.explain.evaluate import evaluate
     from keytokens.explain.evaluation_formats import write_html
+    from keytokens.text.spooling import spooled
 
+    data = spooled(data)  # it may be read twice
     texts, labels, human = _read(data, column, label, split)
     trained = None
     if train is not None or train_split is not None:
         trained = _read(train or data, column, label, train_split)[:2]
     found = evaluate(kt.load(model), texts, labels, human, trained, sampled)
     if json_out:
-        _files.write_text(json_out, json.dumps(found.to_dict(), indent=1) + "\n")
+        _files.write_text(json_out, dumps(found.to_dict(), indent=1) + "\n")
     if html:
         write_html(found, html)
     click.echo(str(found))

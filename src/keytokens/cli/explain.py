@@ -33,12 +33,14 @@ def command(
 ) -> None:
     """Explain what MODEL decides on TEXT, or on the texts of a file ("-" reads standard input)."""
     import keytokens as kt
+    from keytokens.text.spooling import spooled
 
     if (text is None) == (data is None):
         raise click.UsageError(
             'a TEXT ("-": standard input) or --file DATA must be given; got both or neither.'
         )
     fitted = kt.load(model)
+    data = None if data is None else spooled(data)  # it may be read twice
     whys = fitted.explain(_texts(text, data, column))
     if html:
         whys.to_html(html, limit)

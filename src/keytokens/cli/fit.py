@@ -1,6 +1,5 @@
 """keytokens fit: from a file of labelled texts to a model."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,13 +44,14 @@ def command(
     from keytokens.classifier import KeyTokenClassifier
     from keytokens.classifier.findings import summary
     from keytokens.cli._columns import kept, table
+    from keytokens.cli._json import dumps
     from keytokens.model_file import check_target
 
     kept(out, data, test)
     check_target(out)
     with progress("fit", total=4) as advance:
         train = table(data, column, label)
-        held = None if test is None else table(test, column, label)
+        held = None if test is None else _test_table(test, column, label, train)
         advance(1)
         model = KeyTokenClassifier(
             ngrams=(1, ngrams),
@@ -71,13 +71,29 @@ def command(
         model.save(out)
         advance(1)
     told["model"] = str(out)
-    click.echo(json.dumps(told, ensure_ascii=False) if as_json else readable(told))
+    click.echo(dumps(told, ensure_ascii=False) if as_json else readable(told))
+
+
+def _test_table(test: Path, column: str | None, label: str | None, train: Any) -> Any:
+    """The test texts; refused before any training where a label is none of the model's."""
+    from types import SimpleNamespace
+
+    import numpy as np
+
+    from keytokens.cli._columns import table
+    from keytokens.explain.evaluate import check_labels
+
+    held = table(test, column, label)
+    check_labels(SimpleNamespace(classes_=np.unique(train.labels)), held.labels)
+    return held
 
 
 def _measured(model: "KeyTokenClassifier", held: Any) -> "Accuracy":
+    """Labels are the same where they read the same: "1" of one file is 1 of another."""
     from keytokens.classifier.findings import accuracy_of
 
-    return accuracy_of(float((model.predict(held.texts) == held.labels).mean()), len(held))
+    pairs = zip(model.predict(held.texts).tolist(), held.labels.tolist(), strict=True)
+    return accuracy_of(sum(str(a) == str(b) for a, b in pairs) / len(held), len(held))
 
 
 def _held_out(model: "KeyTokenClassifier", train: Any) -> "tuple[Accuracy | None, str]":

@@ -10,6 +10,9 @@ from typing import IO, Any
 
 import click
 
+from keytokens.errors import raise_input
+
+_ENDINGS = ("", ".csv", ".jsonl", ".ndjson", ".json")
 _FILE = click.Path(exists=True, dir_okay=True, path_type=Path)
 
 
@@ -28,8 +31,8 @@ def command(model: Path, data: Path, column: str | None, out: Path | None, as_js
     from keytokens.text import read_batches
 
     kept(out, data, model)
+    as_json = _is_json(out) or as_json
     fitted = kt.load(model)
-    as_json = as_json or (out is not None and out.suffix in (".jsonl", ".ndjson", ".json"))
     write = _jsonl if as_json else _csv
     done = 0
     with _opened(out) as file, progress("texts labelled:") as advance:
@@ -41,6 +44,14 @@ def command(model: Path, data: Path, column: str | None, out: Path | None, as_js
             advance(len(batch))
     if out is not None:
         click.echo(f"{done:,} texts labelled: {out}", err=True)
+
+
+def _is_json(out: Path | None) -> bool:
+    """JSON lines or csv, by the name's ending; other formats are not written."""
+    suffix = "" if out is None else out.suffix.lower()
+    if suffix not in _ENDINGS:
+        raise_input("--out", "end in .csv, or in .jsonl for JSON lines", repr(str(out)))
+    return suffix not in ("", ".csv")
 
 
 @contextmanager
