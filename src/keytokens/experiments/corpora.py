@@ -100,7 +100,7 @@ def _reviews(path: str, min_count: int, *version: int) -> tuple[Corpus, Corpus]:
     """As above; `version` tells two states of one file apart."""
     table = read_table(path, "text", "label")
     y = _signs(path, table.labels)
-    train, test = _parts(path, table, y)
+    train, test = train_and_test(path, table, y)
     counter = Counter(ngrams=(1, 1), min_count=min_count, binary=False)
     seen, unseen = (_texts(table, part) for part in (train, test))
     counts, held = counter.fit_transform(seen), counter.transform(unseen)
@@ -129,11 +129,13 @@ def column(path: str, name: str) -> Any:
     return read_table(path, "text", name).labels
 
 
-def _parts(path: str, table: Table, y: Floats) -> tuple[Booleans, Booleans]:
-    """Which rows are training, and which are test."""
+def train_and_test(path: str, table: Table, labels: Any) -> tuple[Booleans, Booleans]:
+    """Which rows are training, and which are test; see `reviews`. (n,) both"""
     split = column(path, "split") if "split" in table.columns else None
     if split is None:
-        test = np.where(y > 0, np.cumsum(y > 0), np.cumsum(y < 0)) % 4 == 0
+        test = np.zeros(len(labels), bool)
+        for label in np.unique(labels):
+            test[np.flatnonzero(labels == label)[3::4]] = True
         train = ~test
     else:
         train, test = split == "train", split == "test"
