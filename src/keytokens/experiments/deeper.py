@@ -230,10 +230,10 @@ LOOK = (
     "The same figure as for one layer in theory: values (the sum over heads) against the posterior "
     "difference above, attention logits (the largest over heads, each about its mean) below, after "
     "training everything together. Points are tokens that stand in 20 training sentences or more; "
-    "for reviews the line is binned means with their spread. All models of a column's row train on "
-    "the same sentences from the same E⁰. "
-    "Width 32, E⁰ of unit rows, v and p⁰ of every head, W⁰ = 0, Adam's rate, batches and "
-    "epochs, the number of reviews, their vocabulary and length are our choice."
+    "for reviews the line is binned means with their spread. All models train on the same "
+    "sentences, from the same E⁰. Width 32, E⁰ of unit rows, the scales of v and p⁰, W⁰ = 0, "
+    "Adam's rate, batches and epochs, the number of sentences, their vocabulary and length are our "
+    "choice."
 )
 EXPERIMENT = Experiment(
     name="deeper",
