@@ -44,6 +44,7 @@ def training_of(params: dict[str, Any]) -> tuple[Training, Any]:
     _check_values(params)
     training = TRAININGS[params["training"]]
     known = {field.name for field in fields(training.options)}
+    free = known - {option for _, option in _SHARED.values()}
     chosen = {}
     for name, (neutral, option) in _SHARED.items():
         if option in known:
@@ -52,8 +53,8 @@ def training_of(params: dict[str, Any]) -> tuple[Training, Any]:
             rule = f"be {neutral!r} with training={params['training']!r}"
             raise_input(name, rule, repr(params[name]))
     extra = dict(params["options"] or {})
-    if unknown := sorted(set(extra) - known):
-        raise_input("options", f"hold only {', '.join(sorted(known))}", ", ".join(unknown))
+    if unknown := sorted(set(extra) - free):
+        raise_input("options", f"hold only {', '.join(sorted(free))}", ", ".join(unknown))
     for field in fields(training.options):
         if field.name in extra:
             _check_option(field.name, field.default, extra[field.name])
@@ -67,8 +68,8 @@ def _check_option(name: str, default: Any, value: Any) -> None:
         check.one_of(name, value, (True, False))
     elif isinstance(default, str):
         check.one_of(name, value, _WORDS[default])
-    elif isinstance(default, int):
-        check.integer(name, value, least=1 if default else 0)
+    elif isinstance(default, int) or (value is not None and name == "options['width']"):
+        check.integer(name, value, least=0 if default == 0 else 1)
     elif value is not None or default is not None:
         check.non_negative(name, value)
 

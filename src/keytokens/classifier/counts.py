@@ -24,11 +24,13 @@ from keytokens.embedding import frequencies
 from keytokens.embedding.corpus import Corpus, Fitted, retempered
 from keytokens.embedding.heldout import temperature
 from keytokens.embedding.joint import continue_joint, mean_length
+from keytokens.embedding.kernels import Layout
+from keytokens.embedding.rows import one_blas_thread
 from keytokens.embedding.scores import logits
 from keytokens.errors import InputError, raise_input
 
 _MOST_CLASSES = 100  # more than this, and nearly one label a row, is a column read by mistake
-_MOST_NUMBERS = 2**27  # (tokens + 1) x (1 + outputs): 1 GB
+_MOST_NUMBERS = 2**25  # (tokens + 1) x (1 + outputs): 256 MB, and training holds about thirty such
 
 
 @contextmanager
@@ -56,6 +58,16 @@ def check_labels(y: np.ndarray) -> None:
     K = len(np.unique(y))
     if K > _MOST_CLASSES and len(y) < 2 * K:
         raise_input("y", "hold classes that repeat", f"{K} distinct labels in {len(y)} rows")
+
+
+def canonical(X: Any) -> sparse.csr_array:
+    """One entry a token, and none of them zero: a text is the tokens it holds. X stays as it is."""
+    counts = sparse.csr_array(X)
+    if not counts.has_canonical_format or not counts.data.all():
+        counts = counts.copy()
+        counts.sum_duplicates()
+        counts.eliminate_zeros()
+    return counts
 
 
 class SelectionClassifier(ClassifierMixin, BaseEstimator):
@@ -109,13 +121,15 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
         classes, labels = np.unique(y, return_inverse=True)
         corpus = self._corpus(X, labels, classes, sample_weight)
         again = self.warm_start and hasattr(self, "scores_") and self.training == "joint"
-        if again and self.selectivity == 0 and np.array_equal(classes, self.classes_):
-            found = continue_joint(corpus, options, self._raw_scores(), seen=0.0)
-        else:
-            found = training.run(corpus, options)
-        self.classes_: np.ndarray = classes
-        self.seen_ = float(corpus.weight.sum())
-        return self._keep(corpus, found)
+        again = again and self.selectivity == 0
+        with one_blas_thread():
+            if again and np.array_equal(classes, self.classes_) and self._fits(corpus):
+                found = continue_joint(corpus, options, self._raw_scores(), seen=0.0)
+            else:
+                found = training.run(corpus, options)
+            self.classes_: np.ndarray = classes
+            self.seen_ = float(corpus.weight.sum())
+            return self._keep(corpus, found)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from further rows, staying near what was learned, by as much as was seen."""
@@ -128,15 +142,24 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
         labels = np.searchsorted(self.classes_, y)
         corpus = self._corpus(X, labels, self.classes_, sample_weight)
         training, options = training_of(self.get_params())
-        if first:
-            self.seen_ = 0.0
-            found = training.run(corpus, options)
-        else:
-            if self.training != "joint":
-                raise_input("training", "be 'joint' to learn in parts", repr(self.training))
-            found = continue_joint(corpus, options, self._raw_scores(), self.seen_)
-        self.seen_ += float(corpus.weight.sum())
-        return self._keep(corpus, found)
+        if not first and self.training != "joint":
+            raise_input("training", "be 'joint' to learn in parts", repr(self.training))
+        if not first and not self._fits(corpus):
+            raise_input("heads", "stay as they were to learn in parts", f"{self.heads}")
+        with one_blas_thread():
+            if first:
+                self.seen_ = 0.0
+                found = training.run(corpus, options)
+            else:
+                found = continue_joint(corpus, options, self._raw_scores(), self.seen_)
+            self.seen_ += float(corpus.weight.sum())
+            return self._keep(corpus, found)
+
+    def _fits(self, corpus: Corpus) -> bool:
+        """Have the learned scores the shape that would be learned now?"""
+        layout = Layout.of(corpus.positive.shape[1], self.heads, self.attention_per_class)
+        learned = self.scores_.n_maps, self.scores_.n_outputs, self.scores_.n_features
+        return learned == (layout.n_maps, layout.n_outputs, corpus.counts.shape[1])
 
     def _checked(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, np.ndarray]:
         how = dict(accept_sparse="csr", accept_large_sparse=False, dtype=np.float64, reset=reset)
@@ -152,9 +175,7 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
             raise_input("y", "hold at least two classes", f"one class: {classes.tolist()[0]!r}")
         if (V + 1) * (1 + K) > _MOST_NUMBERS:
             raise_input("y", f"have fewer classes for {V} tokens", f"{K} classes")
-        counts = sparse.csr_array(X)
-        counts.sum_duplicates()
-        return Corpus(counts, labels, K, self._weights(X, weight), self.n_jobs)
+        return Corpus(canonical(X), labels, K, self._weights(X, weight), self.n_jobs)
 
     def _weights(self, X: Any, sample_weight: Any) -> Floats:
         with as_input_errors():
@@ -235,7 +256,7 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
         with as_input_errors():
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
             check_non_negative(X, "SelectionClassifier")
-        return sparse.csr_array(X)
+        return canonical(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from keytokens.classifier.counts import SelectionClassifier
 from keytokens.embedding.concentration import carrying, effective_tokens
 from keytokens.embedding.frequencies import frequency_behind, pulls
+from keytokens.embedding.heldout import held_out_rows
 
 if TYPE_CHECKING:
     from keytokens.classifier.texts import KeyTokenClassifier
 
 _SAMPLE = 1000  # texts on which concentration is measured
 _SURE = 0.99  # a label this improbable is a likely error
+_JUDGED = 20  # texts of every class below which labels are not judged
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,18 @@ def shared(texts: Sequence[str], others: Sequence[str]) -> int:
 
 
 def suspects(model: "KeyTokenClassifier", texts: Sequence[str], labels: Any) -> np.ndarray:
-    """Rows whose label the model finds very improbable, the least probable first."""
-    probability = model.predict_proba(texts)
-    own = probability[np.arange(len(texts)), np.searchsorted(model.classes_, labels)]
+    """Rows whose label is very improbable, the least probable first.
+
+    Each half of the texts is judged by a model of the other half: who has seen a wrong label has
+    learned it. Small classes are not judged.
+    """
+    counts, labels = model.counts(texts), np.asarray(labels)
+    _, index, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    own, half = np.ones(len(labels)), held_out_rows(index, seed=0, every=2)
+    for part in (half, ~half) if sizes.min() >= _JUDGED else ():
+        judge = SelectionClassifier(n_jobs=model.n_jobs).fit(counts[~part], labels[~part])
+        probability = judge.predict_proba(counts[part])
+        own[part] = probability[np.arange(len(probability)), index[part]]
     rows = np.flatnonzero(own < 1 - _SURE)
     return rows[np.argsort(own[rows], kind="stable")]
 

@@ -27,6 +27,7 @@ from keytokens.embedding.heldout import PATIENCE, HeldOut, Watch, held_out_rows,
 from keytokens.embedding.kernels import CountLoss, Layout, Rows
 from keytokens.embedding.lbfgs import Minimum, minimise
 from keytokens.embedding.scores import AttentionScores
+from keytokens.embedding.scores import logits as logits_of
 
 _CONTINUED = 30  # iterations on further rows
 _FURTHER = 3  # iterations on all rows, after those that were best for held-out ones
@@ -191,7 +192,7 @@ def joint_problem(
 def _sharpen(
     problem: JointProblem, corpus: Corpus, options: JointOptions, teacher: AttentionScores
 ) -> None:
-    """Begin at the sharpened teacher, its values at the scale that fits these rows best."""
+    """Begin at the sharpened teacher, no surer than it was, nor than these rows are right."""
     loss, M = problem.loss, problem.loss.layout.n_maps
     often = corpus.counts.T @ corpus.weight
     logits, values = sharpened(teacher, often, loss.layout, sharpness(options.selectivity))
@@ -199,10 +200,18 @@ def _sharpen(
     problem.offset[:, M:] = values
     problem.offset[:, :M] = np.where(np.isfinite(problem.offset[:, :M]), logits, -np.inf)
     loss(problem.offset)
-    size = 1 / temperature(loss.f, loss.target, loss.weight)
-    problem.offset[:, M:] *= size
+    as_sure = _matching(logits_of(teacher, corpus.counts), loss.f, loss.weight)
+    as_right = 1 / temperature(loss.f, loss.target, loss.weight)
+    problem.offset[:, M:] *= min(as_sure, as_right)
     problem.scale[:, M:] = np.where(problem.scale[:, M:] > 0, np.abs(problem.offset[:, M:]), 0.0)
     problem.ridge[:] = options.selective_ridge / corpus.weight.sum()
+
+
+def _matching(wanted: Floats, f: Floats, weight: Floats) -> float:
+    """argmin_c of the weighted |wanted - c f|^2; of several outputs only differences matter."""
+    if f.shape[1] > 1:
+        wanted, f = (g - g.mean(axis=1, keepdims=True) for g in (wanted, f))
+    return float(weight @ (wanted * f).sum(axis=1) / max(weight @ (f * f).sum(axis=1), 1e-300))
 
 
 def train_joint(corpus: Corpus, options: JointOptions) -> Fitted:

@@ -68,7 +68,7 @@ def without_cls(a: Floats, b: Floats) -> Floats:
 def embed(corpus: Corpus, loss: CountLoss, options: StageOptions) -> Embedded:
     """E0, one step on E, and what is left to p."""
     V, K = corpus.counts.shape[1], loss.layout.n_outputs
-    eta = options.eta or _unit_step(loss, V, K)
+    eta = _unit_step(loss, V, K) if options.eta is None else options.eta
     if options.width is None:
         gradient = loss(without_cls(np.zeros(V), np.zeros((V, K))))[1][:-1, 1:]
         beta = -eta * options.head_norm * gradient

@@ -3,7 +3,6 @@
 Blocks depend on the counts alone and sums run over a fixed tree: same bits whatever the threads.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -14,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from keytokens._checks import Floats
+from keytokens.text._threads import available
 
 _SMALL = 200_000  # non-zeros below which one block (and so one thread) is quickest
 _BLOCKS = 4
@@ -61,7 +61,7 @@ def _edges(indptr: np.ndarray) -> tuple[int, ...]:
 
 def threads(n_jobs: int | None) -> int:
     """How many threads `n_jobs` asks for: None or -1 is every core we may use."""
-    return n_jobs if n_jobs is not None and n_jobs > 0 else len(os.sched_getaffinity(0))
+    return n_jobs if n_jobs is not None and n_jobs > 0 else available()
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
