@@ -54,21 +54,26 @@ def small(y: Any, counts: Any) -> Corpus:
 def test_one_step_moves_by_half_the_signed_frequency_at_infinite_width() -> None:
     corpus = small([1, -1], [[1, 1, 0], [0, 1, 1]])
     step = one_step.first_step(corpus, 0, False, np.random.default_rng(0))
-    assert step["db"].tolist() == [0.125, 0.0, -0.125]
-    assert one_step.residuals(corpus, 2 * step["db"], step)["slope"] == 0.5
+    assert step["moved"].tolist() == [0.125, 0.0, -0.125]
+    assert one_step.residuals(corpus, 2 * step["moved"], step)["slope"] == 0.5
 
 
-def test_one_step_agrees_with_the_embedding_itself() -> None:
+@pytest.mark.parametrize("random", [False, True])
+def test_one_step_agrees_with_the_embedding_itself(random: bool) -> None:
     """The drawn a and b stand for E0: the same step taken on an E0 that has them."""
     rng = np.random.default_rng(2)
     corpus = drawn(rng, n=20, T=6)
     V = corpus.counts.shape[1]
-    step = one_step.first_step(corpus, 256, False, rng)
-    E = np.column_stack([step["b"], rng.standard_normal((V, 3))])
-    problem = kt.EmbeddingProblem(corpus.counts, corpus.y, E, [1.0, 0, 0, 0])
+    step = one_step.first_step(corpus, 256, random, rng)
+    along, off = step["p"]
+    other = (step["a"] - along * step["b"]) / off if random else rng.standard_normal(V)
+    E = np.column_stack([step["b"], other, rng.standard_normal((V, 2))])
+    problem = kt.EmbeddingProblem(corpus.counts, corpus.y, E, [1.0, 0, 0, 0], [along, off, 0, 0])
     moved = kt.train(problem, over="E", method=kt.GradientDescent(1.0), steps=1).params - E
-    assert np.allclose(moved[:, 0], step["db"], atol=1e-15)
-    assert np.abs(moved[:, 1:]).max() == 0
+    assert np.allclose(moved[:, 0], step["moved"], atol=1e-15)
+    assert np.allclose(moved[:, 1], step["off"], atol=1e-15)
+    assert step["off"].any() == random
+    assert np.abs(moved[:, 2:]).max() == 0
 
 
 def test_the_optimal_token_is_found_and_ties_are_counted() -> None:
@@ -129,11 +134,37 @@ def test_a_real_step_of_p_at_infinite_width_is_the_early_law() -> None:
 
 
 def test_the_margin_falls_short_like_the_power_that_is_fitted() -> None:
-    keys = {"case": "x", "d": 0, "step": True, "seed": 0}
+    keys = {"case": "x", "d": 0, "step": True, "text": 0}
     norm = np.geomspace(1e2, 1e5, 20)
     path = pl.DataFrame([keys | {"norm": r, "margin": 1 - 3 * r**-1.5} for r in norm])
     (fitted,) = train_p.shortfalls(path, path.tail(1))
     assert fitted == pytest.approx(-1.5)
+
+
+def test_with_and_without_the_step_p_meets_the_same_corpus_and_embedding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever generator the cell hands over; without the step E is E0."""
+    met = []
+
+    def meet(corpus: Any, d: int, reach: float, rng: Any) -> Any:
+        met.append((corpus.counts.toarray(), stage_two(corpus, d, 0, rng).embedding))
+        raise StopIteration
+
+    stage_two = train_p.stage_two
+    monkeypatch.setattr(train_p, "stage_two", meet)
+    for k, step in enumerate((True, False)):
+        cell = {"case": "one important", "d": 16, "step": step, "text": 3}
+        with pytest.raises(StopIteration):
+            train_p.run(cell, np.random.default_rng(k))
+    for with_step, without in zip(*met, strict=True):
+        assert np.array_equal(with_step, without)
+
+
+def test_a_quick_run_leaves_out_corpora_at_finite_width_alone() -> None:
+    quick, whole = train_p.params(True), train_p.params(False)
+    assert all(cell in whole for cell in quick)
+    assert all(cell["d"] and cell["text"] for cell in whole if cell not in quick)
 
 
 def test_tokens_of_one_value_are_selected_together_by_hand() -> None:
