@@ -174,6 +174,42 @@ def test_a_pipe_is_labelled_and_pipes_take_the_answers(data, tmp_path) -> None:
     assert answers[0].splitlines()[1].startswith("yes,")
 
 
+def test_standard_input_is_a_file_too(data, tmp_path) -> None:
+    run("fit", data, "--out", tmp_path / "m.kt")
+    words = [sys.executable, "-m", "keytokens", "predict", tmp_path / "m.kt"]
+    for name in ("-", "/dev/stdin"):
+        done = subprocess.run(
+            [*words, name], input="__label__no so good !\n", capture_output=True, text=True
+        )
+        assert done.stdout.splitlines()[1].startswith("yes,"), done.stderr
+        done = subprocess.run([*words, name], input="text\n", capture_output=True, text=True)
+        assert "/dev/stdin must end in .csv, " in done.stderr
+
+
+def test_half_stars_are_classes_and_measurements_are_not(tmp_path, capsys, monkeypatch) -> None:
+    stars, prices, out = tmp_path / "stars.csv", tmp_path / "prices.csv", tmp_path / "m.kt"
+    stars.write_text("text,label\n" + "good,4.5\nso so,2.0\nbad,0.5\n" * 4)
+    prices.write_text("text,label\n" + "".join(f"good,{k}.25\n" for k in range(300)) * 2)
+    told = json.loads(run("fit", stars, "--out", out, "--test", stars, "--json"))
+    assert told["classes"] == {"0.5": 4, "2.0": 4, "4.5": 4}
+    assert told["accuracy"]["accuracy"] == 1
+    assert "accuracy" in run("evaluate", out, stars)
+    refused = said(capsys, monkeypatch, "fit", prices, "--out", out)
+    assert "if these are classes, convert them to strings." in refused
+
+
+def test_a_pages_examples_may_be_a_pipe(data, tmp_path) -> None:
+    """Looked at for labels first, and then for texts alone."""
+    run("fit", data, "--out", tmp_path / "m.kt")
+    os.mkfifo(tmp_path / "pipe.csv")
+    job = threading.Thread(target=(tmp_path / "pipe.csv").write_text, args=("text\nso good\n",))
+    job.start()
+    page = tmp_path / "page.html"
+    run("page", tmp_path / "m.kt", "--out", page, "--examples", tmp_path / "pipe.csv")
+    assert "so good" in page.read_text()
+    job.join()
+
+
 def test_a_pipe_has_texts_and_their_names(data, tmp_path) -> None:
     """--id reads the file again."""
     run("fit", data, "--out", tmp_path / "m.kt")

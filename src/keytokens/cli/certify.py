@@ -4,12 +4,14 @@ from pathlib import Path
 
 import click
 
+from keytokens.cli._columns import Data
+
 _FILE = click.Path(exists=True, dir_okay=True, path_type=Path)
 
 
 @click.command()
 @click.argument("model", type=_FILE)
-@click.argument("data", type=_FILE)
+@click.argument("data", type=Data())
 @click.option("--text", "column", metavar="COLUMN", help="The column that holds the texts.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def command(model: Path, data: Path, column: str | None, as_json: bool) -> None:

@@ -5,17 +5,19 @@ from typing import Any
 
 import click
 
+from keytokens.cli._columns import Data
+
 _FILE = click.Path(exists=True, dir_okay=True, path_type=Path)
 _OUT = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
 @click.argument("model", type=_FILE)
-@click.argument("data", type=_FILE)
+@click.argument("data", type=Data())
 @click.option("--text", "column", metavar="COLUMN", help="The column that holds the texts.")
 @click.option("--label", metavar="COLUMN", help="The column that holds the labels.")
 @click.option("--split", help='Only the rows whose column "split" is this (parquet).')
-@click.option("--train", type=_FILE, help="Labelled texts to train TF-IDF + LR on, to compare.")
+@click.option("--train", type=Data(), help="Labelled texts to train TF-IDF + LR on, to compare.")
 @click.option("--train-split", help="The same file's rows of this split, to train TF-IDF + LR on.")
 @click.option(
     "--sampled", type=click.IntRange(0), default=0, help="Also LIME and SHAP, on so many texts."

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from keytokens.cli._columns import Data
+
 _FILE = click.Path(exists=True, dir_okay=True, path_type=Path)
 _OUT = click.Path(dir_okay=False, path_type=Path)
 
@@ -13,7 +15,7 @@ _OUT = click.Path(dir_okay=False, path_type=Path)
 @click.command()
 @click.argument("model", type=_FILE)
 @click.argument("text", required=False)
-@click.option("--file", "data", type=_FILE, help="Explain the texts of a file instead.")
+@click.option("--file", "data", type=Data(), help="Explain the texts of a file instead.")
 @click.option("--text", "column", metavar="COLUMN", help="The column that holds the texts.")
 @click.option("--html", type=_OUT, help="Write one self-contained page.")
 @click.option("--json", "json_out", type=_OUT, help="Write one JSON document a line.")

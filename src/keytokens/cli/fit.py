@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from keytokens.cli._columns import Data
+
 if TYPE_CHECKING:
     from keytokens.classifier import KeyTokenClassifier
     from keytokens.classifier.findings import Accuracy
 
-_FILE = click.Path(exists=True, dir_okay=True, path_type=Path)
-
 
 @click.command()
-@click.argument("data", type=_FILE)
+@click.argument("data", type=Data())
 @click.option("--text", "column", metavar="COLUMN", help="The column that holds the texts.")
 @click.option("--label", metavar="COLUMN", help="The column that holds the labels.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The model to write.")
-@click.option("--test", type=_FILE, help="Measure accuracy on these labelled texts.")
+@click.option("--test", type=Data(), help="Measure accuracy on these labelled texts.")
 @click.option("--ngrams", default=2, type=click.IntRange(1, 9), help="Longest n-gram  [2]")
 @click.option("--min-count", type=click.IntRange(1), help="Texts an n-gram must occur in  [auto]")
 @click.option("--max-features", type=click.IntRange(1), help="At most so many n-grams.")

@@ -5,13 +5,17 @@ from typing import Any
 
 import click
 
+from keytokens.cli._columns import Data
+
 _FILE = click.Path(exists=True, dir_okay=True, path_type=Path)
 
 
 @click.command()
 @click.argument("model", type=_FILE)
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--examples", type=_FILE, help="Labelled texts to browse, and to measure the cut on.")
+@click.option(
+    "--examples", type=Data(), help="Labelled texts to browse, and to measure the cut on."
+)
 @click.option("--text", "column", metavar="COLUMN", help="The column that holds the texts.")
 @click.option("--label", metavar="COLUMN", help="The column that holds the labels.")
 @click.option("--size", type=click.FloatRange(0.1), default=5.0, help="Megabytes at most.")
@@ -53,9 +57,11 @@ def _examples(path: Path | None, column: str | None, label: str | None) -> tuple
     """Texts and labels; a file without a label column gives texts alone."""
     from keytokens.cli._columns import table as read
     from keytokens.errors import InputError
+    from keytokens.text.spooling import spooled
 
     if path is None:
         return None, None
+    path = spooled(path)  # it may be read twice
     try:
         table = read(path, column, label)
     except InputError:

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import click
 
+from keytokens.cli._columns import Data
 from keytokens.errors import raise_input
 
 _ENDINGS = ("", ".csv", ".jsonl", ".ndjson", ".json")
@@ -18,7 +19,7 @@ _FILE = click.Path(exists=True, dir_okay=True, path_type=Path)
 
 @click.command()
 @click.argument("model", type=_FILE)
-@click.argument("data", type=_FILE)
+@click.argument("data", type=Data())
 @click.option("--text", "column", metavar="COLUMN", help="The column that holds the texts.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Instead of stdout.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, instead of csv.")
