@@ -1,13 +1,18 @@
 """Certificates: derived by hand, a stranger's answers, every kind of run, files and bad input."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 import keytokens as kt
 from keytokens._checks import Floats
 from keytokens.certification import misalignment
+from keytokens.certification.certificate import Offender
+from keytokens.certification.theorems import Assumption
 
 pytest.importorskip("jax")
 
@@ -283,6 +288,18 @@ def test_save_and_load(tmp_path: Path) -> None:
         assert again.theorems == cert.theorems
         assert np.array_equal(again.direction, cert.direction)
         assert again.misalignment == cert.misalignment
+
+
+def test_a_saved_description_is_json_whatever_its_numbers(tmp_path: Path) -> None:
+    cert = kt.certify(PAIR, [-1.0, 0.0])
+    theorem = replace(cert.theorems[0], assumptions=(Assumption("odd", None, -np.inf),))
+    odd = replace(cert, theorems=(theorem,), offenders=(Offender(0, 1, -np.inf, 0.5),))
+    odd.save(tmp_path / "odd")
+    with safe_open(tmp_path / "odd", "numpy") as file:
+        text = file.metadata()["keytokens"]
+    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    again = kt.Certificate.load(tmp_path / "odd")
+    assert (again.theorems, again.offenders) == (odd.theorems, odd.offenders)
 
 
 def test_a_file_of_something_else_is_named(tmp_path: Path) -> None:

@@ -310,6 +310,9 @@ def test_a_truncated_file_is_refused(model, tmp_path) -> None:
 
 
 def test_missing_files_are_named(model, tmp_path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(kt.FileError, match="must be a file or a folder; got: a pipe or a device"):
+        kt.load(tmp_path / "pipe")
     with pytest.raises(kt.FileError, match="must be a readable model"):
         kt.load(tmp_path / "none.kt")
     model.save(tmp_path / "folder")

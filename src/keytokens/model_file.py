@@ -97,6 +97,8 @@ def read(path: str | Path) -> tuple[Arrays, dict[str, Any]]:
     """The arrays and the meta of a model file, format and version checked."""
     source = Path(path)
     folder = source.is_dir()
+    if source.exists() and not (folder or source.is_file()):
+        raise FileError(f"{source} must be a file or a folder; got: a pipe or a device.")
     try:
         with safe_open(source / _ARRAYS if folder else source, "numpy") as file:
             text = (

@@ -98,7 +98,7 @@ class Certificate:
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         facts = {name: getattr(self, name) for name in _FACTS}
         numbers = {name: repr(getattr(self, name)) for name in _NUMBERS}  # inf and nan are not JSON
-        offenders = [[o.input, o.token, o.lead, o.multiplier] for o in self.offenders]
+        offenders = [(o.input, o.token, repr(o.lead), repr(o.multiplier)) for o in self.offenders]
         theorems = [t.to_dict() for t in self.theorems]
         facts |= {"numbers": numbers, "offenders": offenders, "theorems": theorems}
         present = {name: a for name, a in arrays.items() if a is not None}
@@ -111,7 +111,10 @@ class Certificate:
         found: dict[str, Any] = {**arrays, **{name: facts[name] for name in _FACTS}}
         found |= {name: float(value) for name, value in facts["numbers"].items()}
         found["sentences"] = tuple(facts["sentences"])
-        found["offenders"] = tuple(Offender(*row) for row in facts["offenders"])
+        found["offenders"] = tuple(
+            Offender(i, t, float(lead), float(multiplier))
+            for i, t, lead, multiplier in facts["offenders"]
+        )
         found["theorems"] = tuple(Theorem.from_dict(plain) for plain in facts["theorems"])
         return cls(**found)
 

@@ -1,5 +1,6 @@
 """Theorems as data: what each says, whose reading it is, and which numbers decide it."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -53,8 +54,12 @@ class Theorem:
         return f"{self.name} ({self.source}): {self.says} Here it {verdict}: {checked}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return asdict(self)
+        """Plain data, for JSON, which spells numbers that are not finite as strings."""
+        plain = asdict(self)
+        for part in plain["assumptions"]:
+            if part["number"] is not None and not math.isfinite(part["number"]):
+                part["number"] = repr(part["number"])
+        return plain
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> "Theorem":
