@@ -210,10 +210,16 @@ def test_a_small_step_on_unequal_frequencies_selects_what_a_large_one_does_not(
     outcomes = {v.claim: v for v in corpus_margin.verdicts(rows)}
     end = rows.group_by("uneven", "reach", maintain_order=True).last()
     assert end.filter(end["reach"] == 0.1)["right"].to_list() == [1, 1]
-    assert len(outcomes) == 8
+    assert len(outcomes) == 9
     assert outcomes["The direction of p converges to it."].outcome == "holds"
     small = rows.filter(rows["reach"] == 0.1)
     assert len(corpus_margin.verdicts(small)) == 6
+
+
+def test_the_norm_that_was_reached_is_told() -> None:
+    assert corpus_margin._reached(pl.DataFrame({"length": [1332.7]})) == "norm 1,333"
+    both = pl.DataFrame({"length": [1332.7, 1095.1]})
+    assert corpus_margin._reached(both) == "norm 1,095 and 1,333"
 
 
 def test_the_same_selection_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
