@@ -255,19 +255,21 @@ def test_pure_tokens_are_selected_where_there_are_some_by_hand() -> None:
     assert assumptions.pure_feasible(opposed, alpha, np.array([True, True, False])) == 0
 
 
-def test_the_lift_of_the_early_curve_by_hand() -> None:
-    """One telling token of either sign, one idle one between them, for each of two corpora."""
-    rows = pl.DataFrame({
-        "what": ["token"] * 6,
-        "level": [0.1] * 6,
-        "uneven": [False] * 3 + [True] * 3,
-        "posterior": [1.0, -1.0, 0.0] * 2,
-        "logit": [2.0, -1.0, 0.0, 1.0, 3.0, 0.0],
-    })  # fmt: skip
-    assert early_p.lifts(rows, 0.1, (1, -1)) == [0.5, 1]
-    assert early_p.lifts(rows, 0.1, (-1,)) == [0, 1]
-    assert early_p.lifts(rows.drop("uneven"), 0.1, (-1,)) == [0.5]
-    assert np.isnan(early_p.lifts(rows.head(2), 0.1, (1,))).all()
+def test_the_lift_of_either_label_by_hand() -> None:
+    """Token 0 tells of one label, 1 and 2 of the other, 3 and 4 idle; .2 tells too little."""
+    posterior = np.array([1.0, -0.8, -0.6, 0.0, 0.05, 0.2])
+    logit = np.array([2.0, 0.5, -3.0, 0.0, 1.0, 9.0])
+    assert reviews.lifts(logit, posterior) == (1.0, 0.25)
+    assert reviews.worse(*reviews.lifts(logit, posterior)) == 0.25
+    assert reviews.lifts(logit[1:], posterior[1:]) == (None, 0.25)
+    assert reviews.worse(None, 0.25) is None
+
+
+def test_the_early_verdicts_take_the_label_that_fares_worse() -> None:
+    low = pl.DataFrame({"lift_plus": [1.0, 0.6], "lift_minus": [0.2, None]})
+    plus, minus = early_p._lifts(low)
+    assert np.minimum(plus, minus)[0] == 0.2
+    assert np.isnan(np.minimum(plus, minus)[1])
 
 
 def test_the_lift_of_five_classes_by_hand() -> None:

@@ -13,6 +13,7 @@ AFTER = {
     "two_stage": "after both stages",
     "network": "E and p together",
 }
+OURS = "our joint training"
 BINS = np.linspace(-1, 1, 17)
 
 
@@ -50,13 +51,13 @@ def panel(axis: Any, part: Any, name: str, count: int = 3) -> None:
 
 
 def by_width(rows: Any, above: tuple[str, str], below: tuple[str, str]) -> Any:
-    """Two (stage, measure) against Delta, a column a width; the network's end is joint training."""
+    """Two (stage, measure) against Delta, a column a width; beside the network, our model."""
     import polars as pl
     from matplotlib import pyplot
 
     tokens = rows.filter(pl.col("what") == "token")
     widths = _widths(tokens)
-    alike: Any = "row" if above[0] != "network" else False  # joint training has larger values
+    alike: Any = "row" if above[0] != "network" else False  # ours has larger values
     figure, axes = pyplot.subplots(
         2, len(widths), figsize=(9.6, 5.4), sharex=True, sharey=alike, squeeze=False
     )
@@ -66,7 +67,8 @@ def by_width(rows: Any, above: tuple[str, str], below: tuple[str, str]) -> Any:
     for column, d in zip(axes.T, widths, strict=True):
         for axis, (stage, name) in zip(column, (above, below), strict=True):
             panel(axis, _at(tokens, stage, d), name, count=2)
-        column[0].set(title=f"d = {d}" if d else "infinite width")
+        ours = above[0] == "network" and not d
+        column[0].set(title=f"d = {d}" if d else OURS if ours else "infinite width")
         column[1].set(xlabel="posterior difference Δ$_s$")
     axes[0, 0].set(ylabel=f"⟨E$_s$, v⟩, {AFTER[above[0]]}")
     axes[1, 0].set(ylabel=f"⟨E$_s$, p⟩, in standard deviations,\n{AFTER[below[0]]}")
@@ -79,7 +81,7 @@ def _widths(rows: Any) -> list[int]:
 
 
 def _at(rows: Any, stage: str, d: int) -> Any:
-    """The rows of a stage at a width; at infinite width the network is joint training."""
+    """The rows of a stage at a width; at infinite width joint training stands for the network."""
     named = "joint" if stage == "network" and d == 0 else stage
     return rows.filter((rows["stage"] == named) & (rows["d"] == d))
 
@@ -97,7 +99,7 @@ def selected_by_width(rows: Any, count: int = 8) -> Any:
             _bars(axis, _at(chosen, stage, d).head(count))
         norm = _at(chosen, "two_stage", d)["norm"][0]
         column[0].set(title=(f"d = {d}" if d else "infinite width") + f", ‖p‖ = {norm:.0f}")
-        column[1].set(title=f"d = {d}, Adam" if d else "joint training")
+        column[1].set(title=f"d = {d}, Adam" if d else OURS)
         column[1].set(xlabel="share of test reviews")
     for axis, stage in zip(axes[:, 0], ("two_stage", "network"), strict=True):
         axis.set(ylabel=AFTER[stage])
