@@ -288,8 +288,9 @@ EXPERIMENT = Experiment(
     look=(
         "Columns: the stages, at infinite width but for the network (d = 128). Above, values "
         "⟨E_s, v⟩, below, attention logits ⟨E_s, p⟩ in standard deviations, against the posterior "
-        "difference: one point a token, with binned means and their spread. The network's logits "
-        "make the V of the theory. The flow after one step tilts: at this η the tokens of one "
+        "difference: one point a token, with binned means and their spread (on the logarithmic "
+        "axis medians and quartiles). The network's logits make the V of the theory. The flow "
+        "after one step tilts: at this η the tokens of one "
         "label rise and those of the other sink, and common tokens, whose signed frequency is "
         "large though they say little, rise with the former. Our joint training is not the "
         "network's limit: its values begin at naive-Bayes log-ratios, are regularised and stop "

@@ -42,7 +42,7 @@ def phenomenology(rows: Any, stages: Mapping[str, str]) -> Any:
 
 
 def panel(axis: Any, part: Any, name: str, count: int = 3) -> None:
-    """Tokens against Delta, with binned means and their spread; the extreme ones named."""
+    """Tokens against Delta, what is typical of a bin of Delta, and the extreme ones named."""
     axis.axhline(0, color="0.85", lw=0.8, zorder=0)
     axis.plot(part["posterior"], part[name], ".", ms=2, color="0.7", rasterized=True)
     _binned(axis, part["posterior"].to_numpy(), part[name].to_numpy())
@@ -115,12 +115,24 @@ def _bars(axis: Any, part: Any) -> None:
 
 
 def _binned(axis: Any, x: Any, y: Any) -> None:
-    """Mean and standard deviation of y in bins of x that hold five points."""
+    """Mean and standard deviation of y in bins of x that hold five points; on a logarithmic axis,
+    where a few large values would be all of a mean, the median and the quartiles."""
     place = np.digitize(x, BINS)
     full = [k for k in np.unique(place) if (place == k).sum() >= 5]
-    middle = [x[place == k].mean() for k in full]
-    mean, spread = ([f(y[place == k]) for k in full] for f in (np.mean, np.std))
-    axis.errorbar(middle, mean, spread, fmt="o-", color="C0", ms=3, lw=1, capsize=2)
+    if not full:
+        return
+    inside = [y[place == k] for k in full]
+    middle, low, high = np.transpose([_typical(part, axis.get_yscale()) for part in inside])
+    axis.errorbar([x[place == k].mean() for k in full], middle, [middle - low, high - middle],
+                  fmt="o-", color="C0", ms=3, lw=1, capsize=2)  # fmt: skip
+
+
+def _typical(y: Any, scale: str) -> tuple[Any, Any, Any]:
+    """The middle of y, and from where to where most of it lies."""
+    if scale == "linear":
+        return y.mean(), y.mean() - y.std(), y.mean() + y.std()
+    low, middle, high = np.quantile(y, (0.25, 0.5, 0.75))
+    return middle, low, high
 
 
 def selected(rows: Any, stages: Mapping[str, str]) -> Any:
