@@ -100,10 +100,10 @@ RULES: dict[str, type[Descent] | type[Adam]] = {"descent": Descent, "adam": Adam
 
 
 class Network:
-    """E and B on their way; `theta` (V+1, 1+K) is E B^T, with an absent <cls>."""
+    """E, changed in place, and B; `theta` (V+1, 1+K) is E B^T, with an absent <cls>."""
 
     def __init__(self, at: Parameters, options: FiniteOptions, n_jobs: int | None) -> None:
-        self.E, self.B = at["E"].copy(), np.vstack([at["p"], at["v"].T])
+        self.E, self.B = at["E"], np.vstack([at["p"], at["v"].T])
         self.trained = len(self.B) if options.train_head else 1
         rule = RULES[options.optimiser]
         self.on_E: Rule = rule(options.rate, self.E)
@@ -164,7 +164,10 @@ def train_network(
     corpus: Corpus, options: FiniteOptions, start: Parameters | None = None
 ) -> Network:
     """E and p (and v if asked) after so many epochs of the named optimiser."""
-    at = start or initial(corpus.counts.shape[1], corpus.positive.shape[1], options)
+    if start is None:
+        at = initial(corpus.counts.shape[1], corpus.positive.shape[1], options)
+    else:
+        at = {name: array.copy() for name, array in start.items()}
     with one_blas_thread(), np.errstate(all="ignore"):  # what is not finite is refused below
         network = Network(at, options, corpus.n_jobs)
         for loss in batches(corpus, options):
