@@ -76,7 +76,7 @@ class SelectionClassifier(ClassifierMixin, BaseEstimator):
     training: "joint" (attention and values together, the accurate one), "one_step" and
         "two_stage" (one gradient step on the embedding; then gradient flow on p), "network" (the
         usual E, p at a finite width, by descent or Adam). `options`: their further numbers.
-    selectivity: from 0 (most accurate) to 1 (one token holds all the attention).
+    selectivity: from 0 (attention stays almost even) to 1 (one token holds all of it).
     heads, attention_per_class: several attention maps; one (or `heads`) for every class.
     cls_token: one constant token in every text, so that an empty one has an answer.
     calibrate: scale the logits so that held-out probabilities are honest (above 10,000 rows).
