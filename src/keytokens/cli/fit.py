@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--min-count", type=click.IntRange(1), help="Texts an n-gram must occur in  [auto]")
 @click.option("--max-features", type=click.IntRange(1), help="At most so many n-grams.")
 @click.option("--training", default="joint", help="joint, one_step, two_stage or network  [joint]")
-@click.option("--selectivity", default=0.0, help="0: attention almost even; 1: one token decides  [0]")
+@click.option("--selectivity", default=0.0, help="0: even attention; 1: one token decides  [0]")
 @click.option("--balanced", is_flag=True, help="Weigh every class the same.")
 @click.option("--seed", default=0, help="Of the rows held out  [0]")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
