@@ -1,6 +1,5 @@
 """The experiments on trained embeddings: corpora, measures by hand, and a run of each kind."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +24,13 @@ from keytokens.experiments import (
     one_step,
     reviews,
     reviews_band,
-    reviews_figures,
     reviews_margin,
     run_experiment,
     train_p,
-    words,
 )
 from keytokens.experiments.corpora import Corpus, drawn
 from keytokens.experiments.reviews_flow import Point, flow, labelled
 from keytokens.experiments.reviews_margin import heaviest
-from keytokens.experiments.words import name_extremes
-from keytokens.report import figures
 
 # Tiny files have no frequent token above the noise of a random embedding.
 NEED_MORE = {"tiny: Those whose value is above that noise do."}
@@ -323,30 +318,6 @@ def test_two_experiments_share_one_flow_until_the_file_changes(tmp_path: Path) -
     assert flow(str(path), 0, 1, 2.0) is not first
 
 
-def test_a_word_is_shown_where_it_stands_by_itself() -> None:
-    assert reviews.passage("A candle and a can.", "can") == "A candle and a [can]."
-    assert reviews.passage("Oh. No", ".") == "Oh[.] No"
-    assert reviews.passage("nothing", "else") == "nothing"
-
-
-def test_names_of_points_do_not_cover_each_other() -> None:
-    from matplotlib import pyplot
-    from matplotlib.text import Text
-
-    figure, axis = pyplot.subplots(figsize=(3, 3))
-    rows = pl.DataFrame({"x": [0.9] * 4 + [0.1], "y": [1.0, 1.0, 1.001, 0.999, 0.0],
-                         "word": ["one", "two", "three $", "four", "."]})  # fmt: skip
-    axis.plot(rows["x"], rows["y"], ".")
-    name_extremes(axis, rows, "x", "y", count=4)
-    figure.canvas.draw()
-    renderer = figure.canvas.get_renderer()
-    boxes = [Text.get_window_extent(text, renderer) for text in axis.texts]  # no arrows
-    assert len(boxes) == 5
-    assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
-    assert axis.texts[-1].get_text() == "“.”"
-    pyplot.close(figure)
-
-
 def test_the_early_curve_is_even_for_a_symmetric_corpus() -> None:
     corpus = drawn(np.random.default_rng(5), n=2000, T=8, partly=0)
     alpha = signed_frequency(corpus.counts, corpus.y)
@@ -405,28 +376,3 @@ def test_every_stage_learns_what_the_words_say(stage: str, data: Path) -> None:
     assert max(row.get("train", 0) for row in rows) > 0.85
     seen = {row["what"] for row in rows} - {"path"}
     assert seen == {"model", "token", "selected", "review"}
-
-
-def test_what_a_review_says_is_text_in_the_figure(tmp_path: Path) -> None:
-    """Neither element nor the end of a comment: svg goes into the page as it is."""
-    evil = "--><script>alert(1)</script> $\\frac{x$ <img src=x onerror=alert(2)>"
-    common = {"what": "review", "label": 1.0, "logit": 0.5, "begins": evil, "word": evil}
-    rows = pl.DataFrame([common | {"stage": stage, "d": reviews_figures.SHOWN.get(stage, 0),
-                                   "index": k, "passage": f"[{evil}]"}
-                         for k in range(2) for stage in reviews.STAGES])  # fmt: skip
-    with figures.style():
-        figures.save(reviews_figures.read(rows, reviews.STAGES), tmp_path)
-    drawn = (tmp_path / "figure.svg").read_text(encoding="utf-8")
-    assert "alert(1)" in drawn  # as a comment beside the letters' outlines
-    assert not re.search(r"<(script|img)|-->\s*<script|--&gt;", drawn.replace("- -&gt;", ""))
-
-
-def test_marks_stand_in_quotation_marks() -> None:
-    assert [words.marked(w) for w in (".", "don't", "7")] == ["“.”", "don't", "7"]
-
-
-def test_the_heaviest_tokens_fit_their_column() -> None:
-    assert (
-        reviews_figures.fitting("good 0.50  bad 0.25  dull 0.25", most=22) == "good 0.50  bad 0.25"
-    )
-    assert reviews_figures.fitting("unbelievable 1.00", most=5) == "unbelievable 1.00"
