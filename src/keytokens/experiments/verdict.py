@@ -1,4 +1,4 @@
-"""A verdict: a claim, the number that decides it, and a threshold set before the run."""
+"""A verdict: a claim, the number that decides it, and a threshold with its reason."""
 
 import math
 from dataclasses import dataclass

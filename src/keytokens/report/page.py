@@ -16,7 +16,7 @@ PLAIN = 100_000  # bytes of csv that travel inside the page as they are; larger 
 EMBED = 1_500_000  # compressed bytes beyond which the data stay beside the page
 LEAD = (
     "Which tokens does attention select, and which way does training go? Each claim is decided by "
-    "one number against a threshold that was set before the run."
+    "one number against a threshold, with the reason for it."
 )
 SIGNS = {"holds": "✓", "does not hold": "✗", "cannot be decided here": "?"}
 KINDS = {"holds": "good", "does not hold": "bad", "cannot be decided here": "plain"}
