@@ -21,7 +21,7 @@ from keytokens.experiments.verdict import Verdict, at_least, at_most
 
 BAND = (0.005, 0.05)  # shares of the training reviews: frequencies within about a factor of ten
 SMALL, LARGE = REACH = (0.1, 1.0)  # the largest value after the step on E
-EARLY, LAST = 4.0, 16.0  # the norms shown
+EARLY, LAST = 4.0, 16.0  # the norms measured at; verdicts and figure take the last
 WORDS = {False: "all words", True: "words of similar frequency"}
 
 
